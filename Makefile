@@ -1,0 +1,90 @@
+# The front door. `make help` lists what there is; each target installs what it needs first.
+JOBS ?= $(shell nproc)
+SECONDS ?= 60
+DATA_DIR ?=
+RELEASE := build/release
+VENV := build/venv
+
+.DEFAULT_GOAL := help
+.PHONY: help deps deps-check python-deps build run test test-asan test-tsan cluster conformance fuzz bench bench-quick \
+        bench-peers microbench tidy thread-safety format format-check layering clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps:  ## install the missing Debian packages of cmake/packages.txt (nothing to do: 0.1 s)
+	@sh cmake/deps.sh build
+
+deps-check:  ## the same, and the tools of `make fuzz`, `make tidy` and `make format`
+	@sh cmake/deps.sh build check
+
+python-deps: deps  ## TensorFlow and TensorBoard in build/venv: tests then read our files with them
+	@sh cmake/python_deps.sh $(VENV) cmake/requirements-test.txt
+
+build: deps  ## build everything into build/release
+	@cmake --preset release -Wno-dev >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+
+run: deps  ## train 1 ps + 2 workers on synthesised digits (or DATA_DIR=FOLDER with idx files)
+	@JOBS=$(JOBS) sh cmake/run.sh "$(DATA_DIR)"
+
+test: build  ## build and run every test
+	@ctest --preset release -j $(JOBS)
+	@test -x $(VENV)/bin/python || \
+	  echo "Tests that read our files with TensorFlow were skipped: make python-deps, then make test."
+
+test-asan: deps  ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
+	@cmake --preset asan -Wno-dev >/dev/null
+	@cmake --build --preset asan -j $(JOBS)
+	@ctest --preset asan -j $(JOBS)
+
+test-tsan: deps  ## the tests under ThreadSanitizer
+	@cmake --preset tsan -Wno-dev >/dev/null
+	@cmake --build --preset tsan -j $(JOBS)
+	@ctest --preset tsan -j $(JOBS)
+	@echo "Clusters of processes and the API server were left out; ctest --preset tsan-all has them too (20 min)."
+
+cluster: deps  ## build etcd and the API server of the integration suite (once, 4 min) and say how to start them
+	@python3 e2e/control_plane.py build
+	@echo "start: e2e/control_plane.py up    stop: e2e/control_plane.py down"
+
+conformance: build  ## run the integration suite and write docs/conformance.md
+	@python3 e2e/run.py --operator $(RELEASE)/trainyard-operator --gtests $(RELEASE) --report docs/conformance.md
+
+fuzz: deps-check  ## run each fuzzer for SECONDS=60
+	@cmake --preset fuzz -Wno-dev >/dev/null
+	@cmake --build --preset fuzz -j $(JOBS) --target fuzzers
+	@bash cmake/fuzz.sh build/fuzz $(SECONDS) $(JOBS)
+
+bench: build  ## our trainer beside TensorFlow, PyTorch and JAX where they are installed (ARGS=--help)
+	@python3 bench/run.py --bin $(RELEASE) $(ARGS)
+
+bench-quick: build  ## our trainer alone, short windows, under 2 minutes
+	@python3 bench/run.py --bin $(RELEASE) --quick $(ARGS)
+
+bench-peers: deps  ## install the peers into build/peers (about 3 GB) for `make bench`
+	@sh bench/peers.sh build/peers
+
+microbench: build  ## microbenchmarks of the step, the ps round trip and the input pipeline
+	@sh bench/micro.sh $(RELEASE)
+
+tidy: deps-check  ## clang-tidy over all of our sources
+	@cmake --preset clang -Wno-dev >/dev/null
+	@cmake --build --preset clang -j $(JOBS) --target generated
+	@bash cmake/tidy.sh build/clang $(JOBS)
+
+thread-safety: deps-check  ## build once with clang for its -Wthread-safety
+	@cmake --preset clang -Wno-dev >/dev/null
+	@cmake --build --preset clang -j $(JOBS)
+
+format: deps-check  ## lay out all sources with clang-format
+	@git ls-files '*.cc' '*.h' | xargs clang-format-19 -i
+
+format-check: deps-check  ## fail where a source is not laid out by clang-format
+	@git ls-files '*.cc' '*.h' | xargs clang-format-19 --dry-run --Werror
+
+layering: deps  ## check that every include follows docs/architecture.md
+	@cmake -DROOT=. -P cmake/check_layering.cmake
+
+clean:  ## remove build/ (and with it the results of `make run`)
+	rm -rf build

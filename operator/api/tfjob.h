@@ -1,0 +1,169 @@
+// The kubeflow.org/v1 TFJob as values: parsing, defaults, validation. PURE. Pod templates stay raw
+// JSON, so that every pod field passes through untouched. REQUIRES for all JSON given: at most ~100
+// levels deep.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace tfjob {
+
+using Json = nlohmann::json;  // keys sorted, so that output is deterministic
+
+struct ObjectMeta {
+  std::string name;
+  std::string generate_name;
+  std::string namespace_name;  // "" when the manifest names none
+  std::string uid;
+  std::string resource_version;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  std::optional<absl::Time> creation_time;
+  std::optional<absl::Time> deletion_time;
+  bool operator==(const ObjectMeta&) const = default;
+};
+
+struct ReplicaSpec {
+  std::optional<int32_t> replicas;  // 1 after SetDefaults
+  std::string restart_policy;       // Never after SetDefaults
+  Json pod_template;                // PodTemplateSpec; null when absent
+  bool operator==(const ReplicaSpec&) const = default;
+};
+
+struct SchedulingPolicy {
+  std::optional<int32_t> min_available;
+  std::string queue;
+  std::map<std::string, std::string> min_resources;  // resource name → quantity, as written
+  std::string priority_class;
+  std::optional<int32_t> schedule_timeout_seconds;
+  bool operator==(const SchedulingPolicy&) const = default;
+};
+
+struct RunPolicy {
+  std::string clean_pod_policy;  // None after SetDefaults
+  std::optional<int32_t> ttl_seconds_after_finished;
+  std::optional<int64_t> active_deadline_seconds;
+  std::optional<int32_t> backoff_limit;
+  bool suspend = false;
+  std::optional<std::string> managed_by;
+  std::optional<SchedulingPolicy> scheduling_policy;
+  bool operator==(const RunPolicy&) const = default;
+};
+
+struct TfJobSpec {
+  RunPolicy run_policy;
+  std::string success_policy;
+  bool enable_dynamic_worker = false;
+  // Keyed as the user spelled it until SetDefaults rewrites the keys to Chief, Master, PS, Worker,
+  // Evaluator. nullopt when the manifest has no tfReplicaSpecs at all.
+  std::optional<std::map<std::string, ReplicaSpec>> replicas;
+  bool operator==(const TfJobSpec&) const = default;
+};
+
+struct Condition {
+  std::string type;
+  std::string status;
+  std::string reason;
+  std::string message;
+  absl::Time last_update_time;
+  absl::Time last_transition_time;
+  bool operator==(const Condition&) const = default;
+};
+
+struct ReplicaStatus {
+  int active = 0;
+  int succeeded = 0;
+  int failed = 0;
+  std::string selector;
+  // Additive to v1: restarts charged so far, and indexes that have succeeded (they never run
+  // again).
+  int restarts = 0;
+  std::set<int> succeeded_indexes;
+  bool operator==(const ReplicaStatus&) const = default;
+};
+
+struct TfJobStatus {
+  std::vector<Condition> conditions;  // newest change last
+  std::map<std::string, ReplicaStatus> replica_statuses;
+  std::optional<absl::Time> start_time;
+  std::optional<absl::Time> completion_time;
+  std::optional<absl::Time> last_reconcile_time;
+  // Additive: uids of failed pods whose replacement has been charged to the restart count and which
+  // may now be deleted (intent before effect). Entries go once the pod is gone.
+  std::set<std::string> charged_pods;
+  bool operator==(const TfJobStatus&) const = default;
+};
+
+struct TfJob {
+  ObjectMeta metadata;
+  TfJobSpec spec;
+  TfJobStatus status;
+  bool operator==(const TfJob&) const = default;
+};
+
+// What is wrong with one field. `path` as the API server writes it:
+// spec.tfReplicaSpecs[Worker].template.spec.containers[0].image
+struct FieldError {
+  std::string path;
+  std::string message;
+  std::string type;  // Required, Invalid, Unsupported value, Forbidden, Duplicate value
+  bool operator==(const FieldError&) const = default;
+};
+// "path: type: message".
+std::string ToString(const FieldError& error);
+
+struct ParseOptions {
+  // Take the flat spec.cleanPodPolicy, spec.backoffLimit … of old manifests when runPolicy lacks
+  // them.
+  bool flat_run_policy = true;
+};
+
+struct ParsedTfJob {
+  TfJob job;                       // fields with errors are left at their defaults
+  std::vector<FieldError> errors;  // wrong types, out of range numbers, wrong kind or apiVersion
+  std::vector<FieldError>
+      warnings;  // flat aliases and unknown fields, each with the nearest known name
+  bool ok() const { return errors.empty(); }
+};
+
+// Total: never fails, never throws; nulls count as absent.
+ParsedTfJob FromJson(const Json& json, const ParseOptions& options = {});
+// The whole object, without empty fields. FromJson(ToJson(job)).job == job.
+Json ToJson(const TfJob& job);
+Json StatusToJson(const TfJobStatus& status);
+
+struct DefaultOptions {
+  std::string clean_pod_policy = "None";  // upstream's default until v1.5 was Running
+};
+// In memory only, as v1 does it: key spelling, replicas 1, restartPolicy Never, cleanPodPolicy, and
+// the tfjob-port of the tensorflow container. Of two keys with one meaning the canonical spelling
+// wins.
+void SetDefaults(TfJob& job, const DefaultOptions& options = {});
+
+// More replicas of one type than any cluster has: keeps a mistyped number from exhausting memory.
+inline constexpr int kMaxReplicas = 100'000;
+
+// All problems of a job at once, in the order of its fields. Takes the job before or after
+// SetDefaults.
+std::vector<FieldError> Validate(const TfJob& job);
+// Additionally what an update may not change: managedBy, schedulingPolicy.queue.
+std::vector<FieldError> ValidateUpdate(const TfJob& before, const TfJob& after);
+
+// What is allowed but rarely meant, e.g. a job that can never succeed.
+std::vector<FieldError> Lint(const TfJob& job);
+
+// Replicas of one (canonical) type, 0 if the job has none of it.
+int ReplicaCount(const TfJobSpec& spec, const std::string& type);
+// The container port named tfjob-port of that type's tensorflow container, else 2222.
+int PortOf(const ReplicaSpec& replica);
+// Index into spec.containers of the tensorflow container, nullopt when there is none.
+std::optional<size_t> TensorflowContainer(const Json& pod_template);
+
+}  // namespace tfjob

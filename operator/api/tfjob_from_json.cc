@@ -1,0 +1,211 @@
+#include <charconv>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "operator/api/names.h"
+#include "operator/api/object_reader.h"
+#include "operator/api/pod_fields.h"
+#include "operator/api/tfjob.h"
+
+namespace tfjob {
+namespace {
+
+constexpr int kMaxIndexes = 1'000'000;  // bounds what a status may ask us to hold
+
+ObjectMeta ReadMetadata(ObjectReader meta) {
+  ObjectMeta out;
+  out.name = meta.String("name");
+  out.generate_name = meta.String("generateName");
+  out.namespace_name = meta.String("namespace");
+  out.uid = meta.String("uid");
+  out.resource_version = meta.String("resourceVersion");
+  out.labels = meta.StringMap("labels");
+  out.annotations = meta.StringMap("annotations");
+  out.creation_time = meta.Time("creationTimestamp");
+  out.deletion_time = meta.Time("deletionTimestamp");
+  meta.Know({"generation", "managedFields", "ownerReferences", "finalizers", "selfLink",
+             "deletionGracePeriodSeconds"});
+  meta.WarnUnknown();
+  return out;
+}
+
+std::optional<SchedulingPolicy> ReadSchedulingPolicy(ObjectReader policy) {
+  if (policy.absent()) return std::nullopt;
+  SchedulingPolicy out;
+  out.min_available = policy.Int32("minAvailable");
+  out.queue = policy.String("queue");
+  if (const Json* resources = policy.Raw("minResources");
+      resources != nullptr && resources->is_object()) {
+    for (const auto& [name, value] : resources->items()) {
+      out.min_resources[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+  } else if (resources != nullptr) {
+    policy.Error("minResources", "Invalid value",
+                 absl::StrCat("must be an object, not ", TypeName(*resources)));
+  }
+  out.priority_class = policy.String("priorityClass");
+  out.schedule_timeout_seconds = policy.Int32("scheduleTimeoutSeconds");
+  policy.WarnUnknown();
+  return out;
+}
+
+// tf-operator up to 1.0 had these fields directly under spec.
+void ReadFlatFields(ObjectReader& spec, const ParseOptions& options, RunPolicy& out) {
+  const auto take = [&](const std::string& key, bool missing) {
+    if (spec.Raw(key) == nullptr) return false;
+    const bool taken = options.flat_run_policy && missing;
+    spec.Warn(key, absl::StrCat("belongs in spec.runPolicy.", key,
+                                taken     ? "; taken as if it stood there"
+                                : missing ? "; here it has no effect"
+                                          : ", which is set too and wins"));
+    return taken;
+  };
+  if (take("cleanPodPolicy", out.clean_pod_policy.empty())) {
+    out.clean_pod_policy = spec.String("cleanPodPolicy");
+  }
+  if (take("ttlSecondsAfterFinished", !out.ttl_seconds_after_finished)) {
+    out.ttl_seconds_after_finished = spec.Int32("ttlSecondsAfterFinished");
+  }
+  if (take("activeDeadlineSeconds", !out.active_deadline_seconds)) {
+    out.active_deadline_seconds = spec.Integer("activeDeadlineSeconds");
+  }
+  if (take("backoffLimit", !out.backoff_limit)) out.backoff_limit = spec.Int32("backoffLimit");
+}
+
+RunPolicy ReadRunPolicy(ObjectReader policy) {
+  RunPolicy out;
+  out.clean_pod_policy = policy.String("cleanPodPolicy");
+  out.ttl_seconds_after_finished = policy.Int32("ttlSecondsAfterFinished");
+  out.active_deadline_seconds = policy.Integer("activeDeadlineSeconds");
+  out.backoff_limit = policy.Int32("backoffLimit");
+  out.suspend = policy.Bool("suspend");
+  out.managed_by = policy.OptionalString("managedBy");
+  out.scheduling_policy = ReadSchedulingPolicy(policy.Object("schedulingPolicy"));
+  policy.WarnUnknown();
+  return out;
+}
+
+ReplicaSpec ReadReplica(ObjectReader replica) {
+  ReplicaSpec out;
+  out.replicas = replica.Int32("replicas");
+  out.restart_policy = replica.String("restartPolicy");
+  CheckPodTemplate(replica.Object("template"));
+  if (const Json* pod_template = replica.Raw("template");
+      pod_template != nullptr && pod_template->is_object()) {
+    out.pod_template = *pod_template;
+  }
+  replica.WarnUnknown();
+  return out;
+}
+
+TfJobSpec ReadSpec(ObjectReader spec, const ParseOptions& options, ParsedTfJob* result) {
+  TfJobSpec out;
+  out.run_policy = ReadRunPolicy(spec.Object("runPolicy"));
+  ReadFlatFields(spec, options, out.run_policy);
+  out.success_policy = spec.String("successPolicy");
+  out.enable_dynamic_worker = spec.Bool("enableDynamicWorker");
+  if (const Json* replicas = spec.Raw("tfReplicaSpecs"); replicas != nullptr) {
+    out.replicas.emplace();
+    if (!replicas->is_object()) {
+      spec.Error("tfReplicaSpecs", "Invalid value",
+                 absl::StrCat("must be an object of replica types, not ", TypeName(*replicas)));
+    } else {
+      for (const auto& [type, replica] : replicas->items()) {
+        (*out.replicas)[type] = ReadReplica(ObjectReader(
+            &replica, absl::StrCat(spec.PathOf("tfReplicaSpecs"), "[", type, "]"), result));
+      }
+    }
+  }
+  spec.WarnUnknown();
+  return out;
+}
+
+Condition ReadCondition(ObjectReader& condition) {
+  Condition out;
+  out.type = condition.String("type");
+  out.status = condition.String("status");
+  out.reason = condition.String("reason");
+  out.message = condition.String("message");
+  out.last_update_time = condition.Time("lastUpdateTime").value_or(absl::Time());
+  out.last_transition_time = condition.Time("lastTransitionTime").value_or(absl::Time());
+  return out;
+}
+
+// "0,2-4" → {0,2,3,4}; nullopt when malformed.
+std::optional<std::set<int>> ParseIndexes(const std::string& text) {
+  std::set<int> indexes;
+  for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> range =
+        absl::StrSplit(part, absl::MaxSplits('-', 1));
+    int first = 0;
+    int last = 0;
+    if (!absl::SimpleAtoi(range.first, &first)) return std::nullopt;
+    last = first;
+    if (!range.second.empty() && !absl::SimpleAtoi(range.second, &last)) return std::nullopt;
+    if (first < 0 || last < first || last >= kMaxIndexes) return std::nullopt;
+    for (int i = first; i <= last; ++i) indexes.insert(indexes.end(), i);
+  }
+  return indexes;
+}
+
+ReplicaStatus ReadReplicaStatus(ObjectReader status) {
+  ReplicaStatus out;
+  out.active = status.Int32("active").value_or(0);
+  out.succeeded = status.Int32("succeeded").value_or(0);
+  out.failed = status.Int32("failed").value_or(0);
+  out.selector = status.String("selector");
+  out.restarts = status.Int32("restarts").value_or(0);
+  const std::optional<std::set<int>> indexes = ParseIndexes(status.String("succeededIndexes"));
+  if (indexes) {
+    out.succeeded_indexes = *indexes;
+  } else {
+    status.Error("succeededIndexes", "Invalid value", "must be indexes like 0,2-4");
+  }
+  return out;
+}
+
+TfJobStatus ReadStatus(ObjectReader status, ParsedTfJob* result) {
+  TfJobStatus out;
+  for (ObjectReader& condition : status.Objects("conditions")) {
+    out.conditions.push_back(ReadCondition(condition));
+  }
+  if (const Json* types = status.Raw("replicaStatuses"); types != nullptr && types->is_object()) {
+    for (const auto& [type, value] : types->items()) {
+      out.replica_statuses[type] = ReadReplicaStatus(
+          ObjectReader(&value, absl::StrCat("status.replicaStatuses[", type, "]"), result));
+    }
+  }
+  out.start_time = status.Time("startTime");
+  out.completion_time = status.Time("completionTime");
+  out.last_reconcile_time = status.Time("lastReconcileTime");
+  if (const Json* uids = status.Raw("chargedPods"); uids != nullptr && uids->is_array()) {
+    for (const Json& uid : *uids) {
+      if (uid.is_string()) out.charged_pods.insert(uid.get<std::string>());
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+ParsedTfJob FromJson(const Json& json, const ParseOptions& options) {
+  ParsedTfJob result;
+  ObjectReader root(&json, "", &result);
+  if (json.is_null()) result.errors.push_back({"", "is empty", "Required value"});
+  if (root.absent()) return result;
+  if (const std::string version = root.String("apiVersion"); version != kApiVersion) {
+    root.Error("apiVersion", "Unsupported value",
+               absl::StrCat("\"", version, "\": must be ", kApiVersion));
+  }
+  if (const std::string kind = root.String("kind"); kind != kKind) {
+    root.Error("kind", "Unsupported value", absl::StrCat("\"", kind, "\": must be ", kKind));
+  }
+  result.job.metadata = ReadMetadata(root.Object("metadata"));
+  result.job.spec = ReadSpec(root.Object("spec"), options, &result);
+  result.job.status = ReadStatus(root.Object("status"), &result);
+  root.WarnUnknown();
+  return result;
+}
+
+}  // namespace tfjob

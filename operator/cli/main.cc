@@ -1,0 +1,99 @@
+// trainyard: runs, checks and renders TFJob manifests on this machine, without a cluster.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "base/exit_codes.h"
+#include "base/nearest.h"
+#include "operator/cli/render.h"
+#include "operator/cli/run.h"
+#include "operator/cli/run_flags.h"
+#include "operator/cli/validate.h"
+
+extern char** environ;
+
+namespace {
+
+void AddRenderFlags(CLI::App& app, tfjob::RenderOptions& options) {
+  app.add_option("manifest", options.manifest, "manifest file, - for standard input")->required();
+  app.add_option("--cluster-domain", options.plan.cluster_domain,
+                 "appended to service names, e.g. cluster.local");
+  app.add_option("-n,--namespace", options.plan.default_namespace,
+                 "namespace of a job that names none")
+      ->capture_default_str();
+  app.add_flag_callback(
+      "--compat-v1.9", [&options] { options.plan.compat_v19 = true; },
+      "exactly what training-operator v1.9 creates");
+}
+
+// What is wrong with the word after `trainyard`, "" when nothing is.
+std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return "";
+  const std::string nearest = base::Nearest(argv[1], names);
+  std::string problem = std::string("trainyard: no command \"") + argv[1] + "\"; ";
+  if (!nearest.empty()) return problem + "did you mean \"" + nearest + "\"?";
+  problem += "there are";
+  for (const std::string& name : names) problem += " " + name;
+  return problem;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("TFJob manifests on this machine: run, check and render them.", "trainyard");
+  app.require_subcommand(1);
+
+  tfjob::RunOptions run_options;
+  CLI::App* run = app.add_subcommand("run", "run a TFJob as local processes");
+  tfjob::AddRunFlags(*run, run_options);
+
+  std::vector<std::string> files;
+  CLI::App* validate = app.add_subcommand("validate", "show every problem of TFJob manifests");
+  validate->add_option("manifests", files, "manifest files, - for standard input")->required();
+
+  tfjob::RenderOptions render_options;
+  CLI::App* render =
+      app.add_subcommand("render", "print the services and pods that the operator would create");
+  AddRenderFlags(*render, render_options);
+
+  CLI::App* version = app.add_subcommand("version", "print the version");
+
+  if (const std::string problem = UnknownCommand(app, argc, argv); !problem.empty()) {
+    std::cerr << problem << "\n";
+    return base::kExitUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? base::kExitOk
+                                : base::kExitUsage;  // help ends well, wrong usage is exit code 2
+  }
+  if (*validate) return tfjob::ValidateFiles(files, std::cout, std::cerr);
+  if (*render) return tfjob::RenderFile(render_options, std::cout, std::cerr);
+  if (*version) {
+    std::cout << "trainyard " << TRAINYARD_VERSION << "\n";
+    return 0;
+  }
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    run_options.environment.push_back(*entry);
+  std::error_code error;
+  run_options.program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (error) run_options.program = argv[0];
+  return tfjob::RunJob(run_options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "trainyard: internal error: " << error.what() << "\n";
+    return 1;
+  }
+}

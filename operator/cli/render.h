@@ -1,0 +1,25 @@
+// `trainyard render job.yaml`: the services and pods that the operator would create, as YAML
+// documents.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "operator/cli/manifest.h"
+#include "operator/reconcile/plan.h"
+
+namespace tfjob {
+
+struct RenderOptions {
+  std::string manifest;  // the file; "-" is standard input
+  PlanOptions plan;
+};
+
+// Services before pods, each type in order of creation; one job after the other. Suspended jobs are
+// rendered as if they were resumed. Exit code 0, or 2 with all problems on `err`.
+int RenderFile(const RenderOptions& options, std::ostream& out, std::ostream& err);
+
+// The objects of one valid job.
+std::vector<Json> RenderJob(TfJob job, const PlanOptions& options);
+
+}  // namespace tfjob

@@ -1,0 +1,149 @@
+// The command line: old deployments' flags, mistakes, environment.
+#include "operator/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace tfjob {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+absl::StatusOr<OperatorOptions> Parse(const std::vector<std::string>& arguments,
+                                      const std::map<std::string, std::string>& environment = {}) {
+  return ParseFlags(arguments, [&](const char* name) {
+    const auto it = environment.find(name);
+    return it == environment.end() ? std::string() : it->second;
+  });
+}
+
+TEST(Flags, HaveDefaults) {
+  const auto options = Parse({});
+  ASSERT_TRUE(options.ok());
+  EXPECT_TRUE(options->leader_elect);
+  EXPECT_EQ(options->leader_id, "1ca428e5.training-operator.kubeflow.org");
+  EXPECT_THAT(options->namespaces, IsEmpty());
+  EXPECT_THAT(options->notes, IsEmpty());
+  EXPECT_FALSE(options->compat_v19);
+}
+
+TEST(Flags, TakeWhatTrainingOperatorTakes) {
+  const auto options = Parse({"--metrics-bind-address=:9090",
+                              "--health-probe-bind-address=127.0.0.1:9091",
+                              "--leader-elect",
+                              "--leader-election-id=x",
+                              "--enable-scheme=tfjob",
+                              "--enable-scheme=PyTorchJob",
+                              "--gang-scheduler-name=volcano",
+                              "--namespace=a",
+                              "--controller-threads=3",
+                              "--kube-api-qps=50",
+                              "--kube-api-burst=100",
+                              "--webhook-server-port=9443",
+                              "--webhook-service-name=s",
+                              "--webhook-secret-name=s",
+                              "--kubeconfig=/k",
+                              "--pytorch-init-container-image=i",
+                              "--pytorch-init-container-template-file=f",
+                              "--pytorch-init-container-max-tries=3",
+                              "--mpi-kubectl-delivery-image=i",
+                              "--zap-devel",
+                              "--zap-encoder=json",
+                              "--zap-log-level=debug",
+                              "--zap-stacktrace-level=error",
+                              "--zap-time-encoding=iso8601"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->metrics_address, ":9090");
+  EXPECT_EQ(options->health_address, "127.0.0.1:9091");
+  EXPECT_EQ(options->leader_id, "x");
+  EXPECT_EQ(options->threads, 3);
+  EXPECT_EQ(options->kubeconfig, "/k");
+  EXPECT_EQ(options->log_format, base::LogFormat::kJson);
+  EXPECT_EQ(options->log_level, base::LogLevel::kDebug);
+  EXPECT_EQ(options->notes.size(), 14u);
+}
+
+TEST(Flags, TakeWhatTfOperatorTakes) {
+  const auto options =
+      Parse({"-threadiness", "10", "--qps", "5", "--burst", "10", "--monitoring-port", "8443",
+             "--resyc-period", "12h", "--json-log-format=false", "--enable-gang-scheduling",
+             "--gang-scheduler-name", "", "--namespace", "b,c", "--master", "http://m",
+             "-alsologtostderr"});
+  EXPECT_THAT(options.status().message(), HasSubstr("no flag --alsologtostderr"));
+  const auto good = Parse({"-threadiness",
+                           "10",
+                           "--qps",
+                           "5",
+                           "--burst",
+                           "10",
+                           "--monitoring-port",
+                           "8443",
+                           "--resyc-period",
+                           "12h",
+                           "--json-log-format=false",
+                           "--enable-gang-scheduling",
+                           "--gang-scheduler-name",
+                           "",
+                           "--namespace",
+                           "b,c",
+                           "--namespace=d",
+                           "--master",
+                           "http://m",
+                           "--version"});
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(good->threads, 10);
+  EXPECT_EQ(good->metrics_address, ":8443");
+  EXPECT_THAT(good->namespaces, ElementsAre("b", "c", "d"));
+  EXPECT_EQ(good->master, "http://m");
+  EXPECT_TRUE(good->show_version);
+}
+
+TEST(Flags, SayWhatIsWrongAndWhatIsMeant) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--leader-elct"}, "did you mean --leader-elect?"},
+      {{"--controller-threads=0"}, "a whole number from 1"},
+      {{"--controller-threads"}, "needs a value"},
+      {{"--leader-elect=maybe"}, "must be true or false"},
+      {{"--compat=v1.8"}, "must be v1.9 or none"},
+      {{"--namespace=Bad_Name"}, "the name of a namespace"},
+      {{"--metrics-bind-address=8080"}, "an address such as"},
+      {{"--default-clean-pod-policy=Some"}, "None, Running or All"},
+      {{"--log-format=xml"}, "text or json"},
+      {{"--leader-election-lease-duration=5s"}, "renew deadline < lease duration"},
+      {{"run"}, "only flags"},
+      {{"--"}, "only flags"}};
+  for (const auto& [arguments, message] : cases) {
+    EXPECT_THAT(Parse(arguments).status().message(), HasSubstr(message)) << arguments[0];
+  }
+}
+
+TEST(Flags, EnableSchemeKnowsTheKindsInAnyCase) {  // K7
+  EXPECT_TRUE(Parse({"--enable-scheme="}).ok());
+  EXPECT_TRUE(Parse({"--enable-scheme=TFJOB"}).ok());
+  EXPECT_THAT(Parse({"--enable-scheme=other"}).status().message(), HasSubstr("must be TFJob"));
+  EXPECT_THAT(Parse({"--enable-scheme=mpijob"}).status().message(), HasSubstr("nothing else"));
+}
+
+TEST(Flags, ReadTheEnvironmentWhereTheyAreNotGiven) {
+  const std::map<std::string, std::string> environment = {{"KUBEFLOW_NAMESPACE", "kf"},
+                                                          {"MY_POD_NAMESPACE", "me"},
+                                                          {"CUSTOM_CLUSTER_DOMAIN", "my.domain"}};
+  const auto options = Parse({}, environment);
+  ASSERT_TRUE(options.ok());
+  EXPECT_THAT(options->namespaces, ElementsAre("kf"));
+  EXPECT_EQ(options->leader_namespace, "me");
+  EXPECT_EQ(options->cluster_domain, "my.domain");
+  EXPECT_THAT(Parse({"--namespace=x"}, environment)->namespaces, ElementsAre("x"));
+}
+
+TEST(Flags, HelpListsEachOfThem) {
+  EXPECT_THAT(FlagsHelp(), HasSubstr("--namespace=VALUE"));
+  EXPECT_THAT(FlagsHelp(), HasSubstr("--zap-devel"));
+}
+
+}  // namespace
+}  // namespace tfjob

@@ -1,0 +1,26 @@
+// The operator's parts put together, and its life: connect, watch, lead, work, hand over.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+
+#include "absl/status/status.h"
+#include "operator/flags.h"
+#include "operator/kube/client.h"
+#include "operator/kube/transport.h"
+
+namespace tfjob {
+
+// Blocks until `stop` is requested (OK: work ended, lease given up) or the lease was lost
+// (kAborted). kInvalidArgument: an address that cannot be listened on. `ns`: where the lease is
+// when no flag says so; `server`: for metrics.
+struct Surroundings {
+  std::shared_ptr<kube::Transport> transport;
+  std::string server;
+  std::string ns;
+  std::string host;  // of this process
+};
+absl::Status RunOperator(const OperatorOptions& options, const Surroundings& surroundings,
+                         std::stop_token stop);
+
+}  // namespace tfjob

@@ -1,0 +1,152 @@
+#include "operator/pod_view.h"
+
+#include <array>
+#include <string_view>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/json_read.h"
+#include "operator/api/names.h"
+
+namespace tfjob {
+namespace {
+
+int Number(const Json& object, const char* key) {
+  const Json& value = base::At(object, key);
+  return value.is_number_integer() ? value.get<int>() : 0;
+}
+
+std::optional<absl::Time> TimeAt(const Json& object, const char* key) {
+  absl::Time time;
+  std::string error;
+  const std::string text = base::StringAt(object, key);
+  if (text.empty() || !absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
+    return std::nullopt;
+  }
+  return time;
+}
+
+// What pods and services have in common.
+template <typename View>
+void ReadMetadata(const Json& object, View& view) {
+  const Json& meta = base::At(object, "metadata");
+  view.name = base::StringAt(meta, "name");
+  view.uid = base::StringAt(meta, "uid");
+  view.deletion_time = TimeAt(meta, "deletionTimestamp");
+  const Json& labels = base::At(meta, "labels");
+  view.type = base::StringAt(labels, kLabelReplicaType);
+  int index = -1;
+  if (absl::SimpleAtoi(base::StringAt(labels, kLabelReplicaIndex), &index) && index >= 0)
+    view.index = index;
+}
+
+const Json& Controller(const Json& object) {
+  const Json& owners = base::At(base::At(object, "metadata"), "ownerReferences");
+  if (owners.is_array()) {
+    for (const Json& owner : owners) {
+      if (base::At(owner, "controller") == true) return owner;
+    }
+  }
+  return base::At(owners, "");
+}
+
+PodPhase PhaseOf(const std::string& name) {
+  if (name == "Running") return PodPhase::kRunning;
+  if (name == "Succeeded") return PodPhase::kSucceeded;
+  if (name == "Failed") return PodPhase::kFailed;
+  return name == "Unknown" ? PodPhase::kUnknown : PodPhase::kPending;
+}
+
+bool IsTrouble(const std::string& waiting_reason) {
+  return !waiting_reason.empty() && waiting_reason != "ContainerCreating" &&
+         waiting_reason != "PodInitializing";
+}
+
+void ReadContainers(const Json& statuses, PodView& view) {
+  if (!statuses.is_array()) return;
+  for (const Json& status : statuses) {
+    view.restart_count += Number(status, "restartCount");
+    const Json& state = base::At(status, "state");
+    const Json& terminated = base::At(state, "terminated");
+    if (base::StringAt(status, "name") == kContainerName && terminated.is_object()) {
+      view.exit_code = Number(terminated, "exitCode");
+    }
+    const Json& waiting = base::At(state, "waiting");
+    if (const std::string reason = base::StringAt(waiting, "reason");
+        view.waiting_reason.empty() && IsTrouble(reason)) {
+      view.waiting_reason = reason;
+      view.waiting_message = absl::StrCat("container ", base::StringAt(status, "name"),
+                                          " waiting message: ", base::StringAt(waiting, "message"));
+    }
+  }
+}
+
+void ReadConditions(const Json& conditions, PodView& view) {
+  if (!conditions.is_array()) return;
+  for (const Json& condition : conditions) {
+    const std::string type = base::StringAt(condition, "type");
+    const std::string status = base::StringAt(condition, "status");
+    if (type == "Ready") view.ready = status == kTrue;
+    if (type == "DisruptionTarget" && status == kTrue) view.disrupted = true;
+    if (type == "PodScheduled" && status == kFalse && view.waiting_reason.empty()) {
+      view.waiting_reason = base::StringAt(condition, "reason");
+      view.waiting_message =
+          absl::StrCat("condition message: ", base::StringAt(condition, "message"));
+    }
+  }
+}
+
+}  // namespace
+
+PodView PodViewOf(const Json& pod) {
+  PodView view;
+  ReadMetadata(pod, view);
+  const Json& owner = Controller(pod);
+  view.owner_uid = base::StringAt(owner, "uid");
+  view.owned_by_namesake =
+      base::StringAt(owner, "kind") == kKind &&
+      base::StringAt(owner, "name") ==
+          base::StringAt(base::At(base::At(pod, "metadata"), "labels"), kLabelJobName);
+  const Json& status = base::At(pod, "status");
+  view.phase = PhaseOf(base::StringAt(status, "phase"));
+  view.reason = base::StringAt(status, "reason");
+  ReadContainers(base::At(status, "initContainerStatuses"), view);
+  ReadContainers(base::At(status, "containerStatuses"), view);
+  ReadConditions(base::At(status, "conditions"), view);
+  return view;
+}
+
+ServiceView ServiceViewOf(const Json& service) {
+  ServiceView view;
+  ReadMetadata(service, view);
+  view.owner_uid = base::StringAt(Controller(service), "uid");
+  return view;
+}
+
+std::string NameOf(const Json& object) {
+  return base::StringAt(base::At(object, "metadata"), "name");
+}
+
+std::string UidOf(const Json& object) {
+  return base::StringAt(base::At(object, "metadata"), "uid");
+}
+
+std::string KeyOf(const Json& object) {
+  return absl::StrCat(base::StringAt(base::At(object, "metadata"), "namespace"), "/",
+                      NameOf(object));
+}
+
+std::string JobKeyOf(const Json& object) {
+  const Json& meta = base::At(object, "metadata");
+  const std::string job = base::StringAt(base::At(meta, "labels"), kLabelJobName);
+  return job.empty() ? job : absl::StrCat(base::StringAt(meta, "namespace"), "/", job);
+}
+
+uint64_t ResourceVersionOf(const Json& object) {
+  uint64_t version = 0;
+  return absl::SimpleAtoi(base::StringAt(base::At(object, "metadata"), "resourceVersion"), &version)
+             ? version
+             : 0;
+}
+
+}  // namespace tfjob

@@ -1,0 +1,26 @@
+// Pods and services of the API server as the few values that decisions need. PURE and total: keeps
+// no JSON, takes any.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "operator/reconcile/plan.h"
+
+namespace tfjob {
+
+PodView PodViewOf(const Json& pod);
+ServiceView ServiceViewOf(const Json& service);
+
+// "namespace/name" of the object itself.
+std::string KeyOf(const Json& object);
+// "namespace/job" by the label job-name; "" without that label.
+std::string JobKeyOf(const Json& object);
+std::string NameOf(const Json& object);
+std::string UidOf(const Json& object);
+// metadata.resourceVersion as a number, 0 if it is none. Versions of one API server grow with time.
+uint64_t ResourceVersionOf(const Json& object);
+
+}  // namespace tfjob

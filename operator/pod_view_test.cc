@@ -1,0 +1,86 @@
+// Projections of pods and services as API servers write them, and of what nobody should write.
+#include "operator/pod_view.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/api/names.h"
+
+namespace tfjob {
+namespace {
+
+Json Pod() {
+  return Json::parse(R"({
+    "metadata": {"name": "j-worker-3", "namespace": "ns", "uid": "u1", "resourceVersion": "42",
+      "deletionTimestamp": "2026-01-02T03:04:05Z",
+      "labels": {"training.kubeflow.org/job-name": "j", "training.kubeflow.org/replica-type": "worker",
+                 "training.kubeflow.org/replica-index": "3"},
+      "ownerReferences": [{"kind": "Other", "uid": "o0"},
+                          {"kind": "TFJob", "name": "j", "uid": "o1", "controller": true}]},
+    "status": {"phase": "Failed", "reason": "Evicted",
+      "initContainerStatuses": [{"name": "init", "restartCount": 2}],
+      "containerStatuses": [
+        {"name": "sidecar", "restartCount": 1, "state": {"terminated": {"exitCode": 7}}},
+        {"name": "tensorflow", "restartCount": 3, "state": {"terminated": {"exitCode": 137}}}],
+      "conditions": [{"type": "Ready", "status": "False"},
+                     {"type": "DisruptionTarget", "status": "True"}]}})");
+}
+
+TEST(PodViewOf, ReadsWhatDecisionsNeed) {
+  const PodView view = PodViewOf(Pod());
+  EXPECT_EQ(view.name, "j-worker-3");
+  EXPECT_EQ(view.uid, "u1");
+  EXPECT_EQ(view.owner_uid, "o1");
+  EXPECT_TRUE(view.owned_by_namesake);
+  EXPECT_EQ(view.type, "worker");
+  EXPECT_EQ(view.index, 3);
+  EXPECT_EQ(view.phase, PodPhase::kFailed);
+  EXPECT_EQ(view.reason, "Evicted");
+  EXPECT_EQ(view.exit_code, 137);
+  EXPECT_EQ(view.restart_count, 6);
+  EXPECT_TRUE(view.disrupted);
+  EXPECT_FALSE(view.ready);
+  EXPECT_TRUE(view.deletion_time.has_value());
+  EXPECT_EQ(JobKeyOf(Pod()), "ns/j");
+  EXPECT_EQ(KeyOf(Pod()), "ns/j-worker-3");
+  EXPECT_EQ(ResourceVersionOf(Pod()), 42u);
+}
+
+TEST(PodViewOf, SaysWhyAPodDoesNotGetOn) {
+  Json pod = {{"status", {{"phase", "Pending"}}}};
+  pod["status"]["containerStatuses"] = Json::parse(
+      R"([{"name": "tensorflow", "state": {"waiting": {"reason": "ContainerCreating"}}}])");
+  EXPECT_EQ(PodViewOf(pod).waiting_reason, "");
+  pod["status"]["containerStatuses"] = Json::parse(
+      R"([{"name": "tensorflow", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "m"}}}])");
+  EXPECT_EQ(PodViewOf(pod).waiting_reason, "ImagePullBackOff");
+  EXPECT_EQ(PodViewOf(pod).waiting_message, "container tensorflow waiting message: m");
+  pod["status"]["containerStatuses"] = nullptr;
+  pod["status"]["conditions"] = Json::parse(
+      R"([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}])");
+  EXPECT_EQ(PodViewOf(pod).waiting_reason, "Unschedulable");
+  EXPECT_EQ(PodViewOf(pod).waiting_message, "condition message: 0/3");
+}
+
+TEST(PodViewOf, TakesAnything) {
+  for (const char* text : {"null", "[]", "7", R"({"metadata": 3, "status": []})",
+                           R"({"metadata": {"labels": [], "ownerReferences": {}, "uid": 5,
+                               "deletionTimestamp": "soon"}, "status": {"conditions": 1,
+                               "containerStatuses": [null, {"restartCount": "x"}]}})"}) {
+    const Json json = Json::parse(text);
+    EXPECT_EQ(PodViewOf(json), PodView()) << text;
+    EXPECT_EQ(ServiceViewOf(json), ServiceView()) << text;
+    EXPECT_EQ(JobKeyOf(json), "") << text;
+    EXPECT_EQ(ResourceVersionOf(json), 0u) << text;
+  }
+}
+
+TEST(PodViewOf, TakesNoIndexFromABadLabel) {  // K6
+  Json pod = Pod();
+  for (const char* index : {"", "x", "-1", "1.5"}) {
+    pod["metadata"]["labels"][kLabelReplicaIndex] = index;
+    EXPECT_EQ(PodViewOf(pod).index, -1) << index;
+  }
+}
+
+}  // namespace
+}  // namespace tfjob

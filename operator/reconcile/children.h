@@ -1,0 +1,19 @@
+// The pods and services of a job as Kubernetes objects, names and labels as in v1.9. PURE.
+#pragma once
+
+#include <string>
+
+#include "base/cluster_spec.h"
+#include "operator/reconcile/plan.h"
+
+namespace tfjob {
+
+// The pod of one replica: the template plus identity, restart policy, TF_CONFIG and host lists.
+// `type` is canonical; `cluster` is ClusterOf the job.
+Json BuildPod(const TfJob& job, const std::string& type, int index,
+              const base::ClusterSpec& cluster, const PlanOptions& options);
+
+// Its headless service.
+Json BuildService(const TfJob& job, const std::string& type, int index, const PlanOptions& options);
+
+}  // namespace tfjob

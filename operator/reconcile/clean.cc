@@ -1,0 +1,58 @@
+#include "operator/reconcile/clean.h"
+
+#include <set>
+#include <utility>
+
+#include "operator/api/names.h"
+
+namespace tfjob {
+namespace {
+
+using Place = std::pair<std::string, int>;
+
+bool IsAlive(const PodView& pod) {
+  return pod.phase == PodPhase::kRunning || pod.phase == PodPhase::kPending;
+}
+
+void Delete(Context& context, const PodView& pod) {
+  if (!pod.deletion_time) context.plan.actions.push_back(DeletePod{pod.name, pod.uid});
+}
+
+void Delete(Context& context, const ServiceView& service) {
+  if (service.deletion_time) return;
+  context.plan.actions.push_back(DeleteService{service.name, service.uid});
+}
+
+}  // namespace
+
+void PlanCleanUp(Context& context) {
+  const std::string& policy = context.job.spec.run_policy.clean_pod_policy;
+  if (policy == kCleanNone) return;
+  const bool running_only = policy == kCleanRunning;
+  std::set<Place> kept;
+  std::set<Place> deleted;
+  for (const PodView& pod : context.observed.pods) {
+    if (!IsOurs(pod, context.job)) continue;
+    const bool keep = running_only && !IsAlive(pod);
+    (keep ? kept : deleted).insert({pod.type, pod.index});
+    if (!keep) Delete(context, pod);
+  }
+  for (const ServiceView& service : context.observed.services) {
+    if (!IsOurs(service, context.job)) continue;
+    const Place place{service.type, service.index};
+    const bool remove =
+        context.options.compat_v19 ? deleted.contains(place) : !kept.contains(place);
+    if (remove) Delete(context, service);
+  }
+}
+
+void DeleteEverything(Context& context) {
+  for (const PodView& pod : context.observed.pods) {
+    if (IsOurs(pod, context.job)) Delete(context, pod);
+  }
+  for (const ServiceView& service : context.observed.services) {
+    if (IsOurs(service, context.job)) Delete(context, service);
+  }
+}
+
+}  // namespace tfjob

@@ -1,0 +1,156 @@
+// The decision of the operator as one pure function: what is observed of a job and its children
+// goes in, what to do, the new status, events and the next wake-up come out. The Kubernetes
+// executor and the local runner both apply its plans. Knows no API client, no processes, no clock.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/cluster_spec.h"
+#include "operator/api/tfjob.h"
+
+namespace tfjob {
+
+enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
+
+// The little that decisions need of a pod.
+struct PodView {
+  std::string name;
+  std::string uid;
+  std::string owner_uid;  // uid of the controlling owner; pods of other owners are never touched
+  std::string type;       // label replica-type: "worker"
+  int index = -1;         // label replica-index
+  PodPhase phase = PodPhase::kPending;
+  std::string reason;  // status.reason, e.g. Evicted
+  std::optional<absl::Time> deletion_time;
+  // Exit code of the terminated container `tensorflow`; nullopt while it runs or if it never ran.
+  std::optional<int> exit_code;
+  int restart_count = 0;  // sum over init and normal containers, as the kubelet counts
+  bool ready = false;
+  bool disrupted = false;  // condition DisruptionTarget=True: evicted, pre-empted, node lost
+  // Its controlling owner is a TFJob of the name in its labels: with another uid than the job's it
+  // is a leftover of an earlier job of that name, and the garbage collector is on its way.
+  bool owned_by_namesake = false;
+  std::string node;
+  // Why it does not get on, in the cluster's words: ImagePullBackOff, CrashLoopBackOff,
+  // Unschedulable … "" while all is well.
+  std::string waiting_reason;
+  std::string waiting_message;
+  bool operator==(const PodView&) const = default;
+};
+
+struct ServiceView {
+  std::string name;
+  std::string uid;
+  std::string owner_uid;
+  std::string type;
+  int index = -1;
+  std::optional<absl::Time> deletion_time;
+  bool operator==(const ServiceView&) const = default;
+};
+
+// What stood in the way of an action: reason and message of the event and the condition about it.
+struct Trouble {
+  std::string reason;  // FailedCreatePod, PodNameTaken …
+  std::string message;
+  bool operator==(const Trouble&) const = default;
+};
+
+struct Observed {
+  // As stored; MakePlan applies the defaults itself. Its status must be at least as new as the last
+  // one that the caller wrote; pods and services may be stale.
+  TfJob job;
+  std::vector<PodView> pods;
+  std::vector<ServiceView> services;
+  absl::Time now;
+  // What the actions of this pass ran into, once they have been tried; nullopt before that.
+  std::optional<std::vector<Trouble>> troubles;
+  // What FromJson found in the job's manifest.
+  std::vector<FieldError> parse_errors;
+  std::vector<FieldError> parse_warnings;
+};
+
+// Actions. Deletes carry the uid as precondition; creates carry the whole object.
+struct CreateService {
+  std::string name;
+  std::string type;  // "worker"
+  int index = 0;
+  Json object;
+  bool operator==(const CreateService&) const = default;
+};
+struct CreatePod {
+  std::string name;
+  std::string type;
+  int index = 0;
+  Json object;
+  bool operator==(const CreatePod&) const = default;
+};
+struct DeletePod {
+  std::string name;
+  std::string uid;
+  bool operator==(const DeletePod&) const = default;
+};
+struct DeleteService {
+  std::string name;
+  std::string uid;
+  bool operator==(const DeleteService&) const = default;
+};
+// A service of ours without an owner: becomes the job's, so that it goes with the job.
+struct AdoptService {
+  std::string name;
+  std::string uid;
+  bool operator==(const AdoptService&) const = default;
+};
+// The TTL is over: delete the job itself, its children by background propagation.
+struct DeleteJob {
+  std::string name;
+  std::string uid;
+  bool operator==(const DeleteJob&) const = default;
+};
+using Action =
+    std::variant<CreateService, CreatePod, DeletePod, DeleteService, AdoptService, DeleteJob>;
+
+// An event on the job, to be sent once the status write has succeeded. Events about the outcome of
+// an action (SuccessfulCreatePod, FailedDeletePod …) are the executor's.
+struct Event {
+  std::string type;  // Normal or Warning
+  std::string reason;
+  std::string message;
+  bool operator==(const Event&) const = default;
+};
+
+struct Plan {
+  std::vector<Action> actions;  // in order: deletes, services, pods
+  TfJobStatus status;           // to be written if it differs from the observed one
+  std::vector<Event> events;
+  // When to look again if nothing happens: zero means at once, after the status has been written.
+  std::optional<absl::Duration> requeue_after;
+  bool operator==(const Plan&) const = default;
+};
+
+struct PlanOptions {
+  // Behave as training-operator v1.9 does, even where that hurts users (see docs: migration).
+  bool compat_v19 = false;
+  std::string cluster_domain;                 // appended to <pod>.<ns>.svc when not empty
+  std::string default_namespace = "default";  // for a job without one
+  std::string default_clean_pod_policy = "None";
+  bool evaluator_in_cluster = true;  // list evaluators in TF_CONFIG's cluster
+  bool inject_host_env = true;       // PS_HOSTS, WORKER_HOSTS, JOB_NAME, TASK_INDEX
+  // The address that peers use for a task, given the port that its manifest asks for. Empty: the
+  // DNS name of its service. Must be a pure function of its arguments.
+  std::function<std::string(const base::Task& task, int port)> address;
+};
+
+// Total: never fails; a bad spec becomes a Failed condition and an event.
+Plan MakePlan(const Observed& observed, const PlanOptions& options = {});
+
+// True once the job has a Succeeded or Failed condition that is True.
+bool IsFinished(const TfJobStatus& status);
+// True if the condition of this type is there and True.
+bool HasCondition(const TfJobStatus& status, const std::string& type);
+
+}  // namespace tfjob

@@ -1,0 +1,89 @@
+#include "operator/reconcile/pods.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "operator/api/names.h"
+#include "operator/reconcile/children.h"
+#include "operator/reconcile/cluster.h"
+#include "operator/reconcile/status.h"
+
+namespace tfjob {
+namespace {
+
+constexpr std::array<const char*, 5> kCreationOrder = {kPs, kChief, kMaster, kWorker, kEvaluator};
+
+size_t CreationRank(const std::string& type) {
+  return std::find(kCreationOrder.begin(), kCreationOrder.end(), type) - kCreationOrder.begin();
+}
+
+// Wanted replicas in the order in which they are created.
+std::vector<const Replica*> InCreationOrder(const Replicas& replicas) {
+  std::vector<const Replica*> ordered;
+  for (const Replica& replica : replicas.wanted) ordered.push_back(&replica);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const Replica* a, const Replica* b) {
+    return CreationRank(a->type) < CreationRank(b->type);
+  });
+  return ordered;
+}
+
+void DeleteSurplus(Context& context) {
+  for (const PodView* pod : context.replicas.surplus_pods) {
+    if (!pod->deletion_time) context.plan.actions.push_back(DeletePod{pod->name, pod->uid});
+  }
+  for (const ServiceView* service : context.replicas.surplus_services) {
+    if (service->deletion_time) continue;
+    context.plan.actions.push_back(DeleteService{service->name, service->uid});
+  }
+}
+
+// v1.9 takes a service without owner for its own and leaves it so; then it would outlive the job.
+void AdoptOrphans(Context& context) {
+  for (const Replica& replica : context.replicas.wanted) {
+    const ServiceView* service = replica.service;
+    if (service == nullptr || !service->owner_uid.empty() || service->deletion_time) continue;
+    context.plan.actions.push_back(AdoptService{service->name, service->uid});
+  }
+}
+
+// The template's own restart policy is overwritten; said once, with the first pod of the type.
+void WarnOfTemplatePolicy(Context& context, const Replica& replica) {
+  if (replica.index != 0) return;
+  const Json& pod_template = context.job.spec.replicas->at(replica.type).pod_template;
+  if (!pod_template.is_object() || !pod_template.contains("spec")) return;
+  const Json& spec = pod_template["spec"];
+  if (!spec.is_object() || !spec.contains("restartPolicy") || spec["restartPolicy"].is_null())
+    return;
+  AddEvent(context, "Warning", kReasonTemplateRestartPolicy,
+           absl::StrCat("restartPolicy inside the pod template of ", replica.type,
+                        " is overwritten by the replica's own restartPolicy"));
+}
+
+}  // namespace
+
+void PlanChildren(Context& context) {
+  DeleteSurplus(context);
+  AdoptOrphans(context);
+  const std::string& job_name = context.job.metadata.name;
+  const std::vector<const Replica*> ordered = InCreationOrder(context.replicas);
+  for (const Replica* replica : ordered) {
+    if (replica->service != nullptr) continue;
+    context.plan.actions.push_back(CreateService{
+        ReplicaName(job_name, replica->type, replica->index), LowerReplicaType(replica->type),
+        replica->index, BuildService(context.job, replica->type, replica->index, context.options)});
+  }
+  std::optional<base::ClusterSpec> cluster;  // built only if a pod needs it
+  for (const Replica* replica : ordered) {
+    const std::string name = ReplicaName(job_name, replica->type, replica->index);
+    if (replica->state != ReplicaState::kMissing) continue;
+    if (!cluster) cluster = ClusterOf(context.job, context.options);
+    context.plan.actions.push_back(
+        CreatePod{name, LowerReplicaType(replica->type), replica->index,
+                  BuildPod(context.job, replica->type, replica->index, *cluster, context.options)});
+    WarnOfTemplatePolicy(context, *replica);
+  }
+}
+
+}  // namespace tfjob

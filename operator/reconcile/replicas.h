@@ -1,0 +1,48 @@
+// Every pod is classified once; all policies then speak of replicas and their states. PURE.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operator/reconcile/plan.h"
+
+namespace tfjob {
+
+enum class ReplicaState {
+  kMissing,  // no pod, and one is wanted
+  kBlocked,  // no pod of ours, but a foreign one has the name
+  kPending,  // phase Pending or Unknown
+  kRunning,
+  kSucceeded,    // phase Succeeded, or recorded as succeeded and since gone
+  kRetry,        // phase Failed, to be replaced; the replacement counts as a restart
+  kDisrupted,    // phase Failed by eviction, pre-emption or node loss: replaced without counting
+  kFailed,       // phase Failed for good
+  kTerminating,  // being deleted: neither active nor failed, replaced once it is gone
+};
+
+// One index of one type. Pointers borrow from Observed.
+struct Replica {
+  std::string type;  // canonical: "Worker"
+  int index = 0;
+  ReplicaState state = ReplicaState::kMissing;
+  const PodView* pod = nullptr;
+  const ServiceView* service = nullptr;
+};
+
+struct Replicas {
+  std::vector<Replica> wanted;  // by type, then index; every index in 0…replicas-1 once
+  std::vector<const PodView*> surplus_pods;  // ours, but of no wanted index, or doubles
+  std::vector<const ServiceView*> surplus_services;
+
+  // Replicas of one type in one state.
+  int Count(const std::string& type, ReplicaState state) const;
+};
+
+// `job` has its defaults. Pods and services of other owners are left out.
+Replicas Classify(const TfJob& job, const Observed& observed, const PlanOptions& options);
+
+// Ours: controlled by this job. A service without owner is adopted, as v1.9 does.
+bool IsOurs(const PodView& pod, const TfJob& job);
+bool IsOurs(const ServiceView& service, const TfJob& job);
+
+}  // namespace tfjob

@@ -1,0 +1,129 @@
+#include "operator/reconcile/restart.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "operator/api/names.h"
+#include "operator/reconcile/status.h"
+
+namespace tfjob {
+namespace {
+
+constexpr absl::Duration kMaxRestartDelay = absl::Minutes(5);
+
+// status.reason of pods that the cluster, not the program, ended.
+constexpr std::array<const char*, 6> kDisruptionReasons = {
+    "Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"};
+
+bool IsDisrupted(const PodView& pod) {
+  return pod.disrupted || std::any_of(kDisruptionReasons.begin(), kDisruptionReasons.end(),
+                                      [&](const char* reason) { return pod.reason == reason; });
+}
+
+std::string RestartingMessage(const Context& context, const std::string& type) {
+  return absl::StrCat("job ", context.job.metadata.name, " is restarting because ", type,
+                      " replica(s) failed.");
+}
+
+// The restart of this pod is on record, so that it may be deleted now; if not, it is put on record.
+bool ChargeOnce(Context& context, const Replica& replica) {
+  TfJobStatus& status = context.plan.status;
+  if (!status.charged_pods.insert(replica.pod->uid).second) return true;
+  ++status.replica_statuses[replica.type].restarts;
+  for (Condition& condition : status.conditions) {
+    if (condition.type == kRestarting) condition.last_update_time = context.observed.now;
+  }
+  context.write_status_first = true;
+  return false;
+}
+
+// How long the replacement waits after its restart was put on record: not at all while each replica
+// of the type has had one restart on average, then 1 s, doubled with each round of restarts.
+absl::Duration RestartDelay(Context& context, const std::string& type) {
+  const int restarts = context.plan.status.replica_statuses[type].restarts;
+  const int rounds = (restarts - 1) / std::max(1, ReplicaCount(context.job.spec, type));
+  if (restarts < 1 || rounds < 1) return absl::ZeroDuration();
+  return std::min(kMaxRestartDelay, absl::Seconds(1LL << std::min(rounds - 1, 20)));
+}
+
+// True while the replacement of a replica of this type has to wait.
+bool MustWait(Context& context, const std::string& type) {
+  for (const Condition& condition : context.plan.status.conditions) {
+    if (condition.type != kRestarting) continue;
+    const absl::Duration left =
+        condition.last_update_time + RestartDelay(context, type) - context.observed.now;
+    if (left <= absl::ZeroDuration()) return false;
+    context.RequeueAfter(left);
+    return true;
+  }
+  return false;
+}
+
+void ForgetGonePods(Context& context) {
+  std::set<std::string> present;
+  for (const PodView& pod : context.observed.pods) present.insert(pod.uid);
+  std::erase_if(context.plan.status.charged_pods,
+                [&](const std::string& uid) { return !present.contains(uid); });
+}
+
+void Delete(Context& context, const Replica& replica) {
+  if (replica.pod->deletion_time) return;
+  context.plan.actions.push_back(DeletePod{replica.pod->name, replica.pod->uid});
+}
+
+}  // namespace
+
+bool IsRetryableExitCode(int exit_code) { return exit_code >= 128; }
+
+ReplicaState ClassifyFailure(const PodView& pod, const std::string& restart_policy,
+                             const PlanOptions& options) {
+  if (restart_policy == kRestartNever) return ReplicaState::kFailed;
+  if (!options.compat_v19 && IsDisrupted(pod)) return ReplicaState::kDisrupted;
+  if (restart_policy == kRestartOnFailure || restart_policy == kRestartAlways) {
+    return ReplicaState::kRetry;
+  }
+  if (restart_policy != kRestartExitCode) return ReplicaState::kFailed;
+  return IsRetryableExitCode(pod.exit_code.value_or(kNoExitCode)) ? ReplicaState::kRetry
+                                                                  : ReplicaState::kFailed;
+}
+
+void AddExitEvents(Context& context, const std::vector<const Replica*>& replicas) {
+  const std::string key = JobKey(context);
+  const std::string name_space = key.substr(0, key.find('/'));
+  std::map<int, std::vector<std::string>> by_code;
+  for (const Replica* replica : replicas) {
+    const std::optional<int>& code = replica->pod->exit_code;
+    if (code) by_code[*code].push_back(absl::StrCat(name_space, ".", replica->pod->name));
+  }
+  for (const auto& [code, pods] : by_code) {
+    AddEvent(context, "Normal", kReasonExitedWithCode,
+             absl::StrCat("Pod: ", NameList(pods), " exited with code ", code));
+  }
+}
+
+void PlanRestarts(Context& context) {
+  ForgetGonePods(context);
+  std::map<std::string, std::vector<const Replica*>> begun;  // restarts that begin in this pass
+  for (const Replica& replica : context.replicas.wanted) {
+    const bool is_retry = replica.state == ReplicaState::kRetry;
+    if (!is_retry && replica.state != ReplicaState::kDisrupted) continue;
+    const bool is_new = SetCondition(context, kRestarting, kTrue, kReasonRestarting,
+                                     RestartingMessage(context, replica.type));
+    const bool is_charged = is_retry && !context.options.compat_v19;
+    if (is_charged && !ChargeOnce(context, replica)) {
+      begun[replica.type].push_back(&replica);
+      continue;
+    }
+    if (is_new && !is_charged) begun[replica.type].push_back(&replica);
+    if (is_charged && MustWait(context, replica.type)) continue;
+    Delete(context, replica);
+  }
+  for (const auto& [type, replicas] : begun) {
+    AddExitEvents(context, replicas);
+    AddEvent(context, "Warning", kReasonRestarting, RestartingMessage(context, type));
+  }
+}
+
+}  // namespace tfjob

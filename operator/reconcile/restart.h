@@ -1,0 +1,30 @@
+// Restart policies: which failed pods are replaced, and how that is charged. PURE.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operator/reconcile/context.h"
+
+namespace tfjob {
+
+// The exit code that v1.9 assumes for a failed pod whose tensorflow container never ended:
+// retryable.
+inline constexpr int kNoExitCode = 0xbeef;
+
+// Exit codes from 128 on (killed by a signal) are worth a retry under policy ExitCode.
+bool IsRetryableExitCode(int exit_code);
+
+// What becomes of a pod in phase Failed: kRetry, kDisrupted or kFailed.
+ReplicaState ClassifyFailure(const PodView& pod, const std::string& restart_policy,
+                             const PlanOptions& options);
+
+// ExitedWithCode: one event for all pods that ended with the same code.
+void AddExitEvents(Context& context, const std::vector<const Replica*>& replicas);
+
+// Replaces failed pods and sets Restarting, or sets Failed where policy ExitCode says so.
+// Intent before effect: a pod is deleted only if its restart is in the observed status; a new
+// restart is written to the status first, and no other action is planned in that pass.
+void PlanRestarts(Context& context);
+
+}  // namespace tfjob

@@ -1,0 +1,262 @@
+// A toy cluster under chaos: pods fail, succeed, are evicted and deleted; the caches of pods and
+// services lag; the operator crashes between any two writes. Whatever happens, the invariants hold,
+// and once the chaos ends the job settles. 100,000 histories, each given again by its seed.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "operator/reconcile/builders.h"
+
+namespace tfjob {
+namespace {
+
+constexpr int kMaxChaosTicks = 40;
+constexpr int kMaxCalmTicks = 300;
+constexpr char kDecoyUid[] = "decoy-uid";
+
+class Simulator {
+ public:
+  Simulator(const JobBuilder& builder, uint32_t seed) : random_(seed) {
+    truth_.job = builder.job;
+    truth_.now = absl::FromUnixSeconds(1'000'000);
+    truth_.pods.push_back({.name = "other-worker-0",
+                           .uid = kDecoyUid,
+                           .owner_uid = "other",
+                           .type = "worker",
+                           .index = 0,
+                           .phase = PodPhase::kFailed});
+    truth_.services.push_back({.name = "other-worker-0",
+                               .uid = kDecoyUid,
+                               .owner_uid = "other",
+                               .type = "worker",
+                               .index = 0});
+    cache_ = truth_;
+  }
+
+  void RunChaos() {
+    const int ticks = 5 + Pick(kMaxChaosTicks - 5);
+    for (int tick = 0; tick < ticks; ++tick) {
+      truth_.now += absl::Seconds(1);
+      for (PodView& pod : truth_.pods) Disturb(pod);
+      RemoveTerminated(0.5);
+      if (Chance(0.4)) Refresh();
+      Reconcile(/*may_crash=*/true);
+      Check();
+    }
+  }
+
+  // Pods start and end well, caches are fresh, nobody crashes.
+  void RunCalm() {
+    at_rest_ = false;
+    for (int tick = 0; tick < kMaxCalmTicks && !at_rest_; ++tick) {
+      // Nothing happens while a restart backs off.
+      truth_.now += std::max(absl::Seconds(1), requeue_after_);
+      for (PodView& pod : truth_.pods) Advance(pod);
+      RemoveTerminated(1);
+      Reconcile(/*may_crash=*/false);
+      Check();
+    }
+  }
+
+  void ExpectSettled() {
+    EXPECT_TRUE(IsFinished(truth_.job.status));
+    Refresh();
+    const Plan plan = MakePlan(cache_);
+    EXPECT_TRUE(plan.actions.empty());
+    EXPECT_EQ(plan.status, truth_.job.status);
+  }
+
+ private:
+  bool Chance(double p) { return std::bernoulli_distribution(p)(random_); }
+  int Pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
+
+  void End(PodView& pod, int exit_code) {
+    pod.phase = exit_code == 0 ? PodPhase::kSucceeded : PodPhase::kFailed;
+    pod.exit_code = exit_code;
+  }
+
+  void Disturb(PodView& pod) {
+    if (pod.owner_uid != kTestUid || pod.deletion_time) return;
+    const bool is_over = pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
+    const bool may_vanish = pod.phase != PodPhase::kSucceeded || IsRecorded(pod);
+    if (Chance(0.02) && may_vanish) {
+      pod.deletion_time = truth_.now;
+    } else if (pod.phase == PodPhase::kPending && Chance(0.6)) {
+      pod.phase = PodPhase::kRunning;
+    } else if (!is_over && Chance(0.02)) {
+      pod.phase = PodPhase::kFailed;
+      pod.disrupted = true;
+    } else if (pod.phase == PodPhase::kRunning && Chance(0.04)) {
+      constexpr int kCodes[] = {0, 137, 143, 138, 0, 137, 143, 1};
+      End(pod, pod.type == "ps" ? 137 : kCodes[Pick(8)]);
+    }
+  }
+
+  void Advance(PodView& pod) {
+    if (pod.owner_uid != kTestUid || pod.deletion_time) return;
+    if (pod.phase == PodPhase::kPending) {
+      pod.phase = PodPhase::kRunning;
+    } else if (pod.phase == PodPhase::kRunning && pod.type != "ps" && Chance(0.3)) {
+      End(pod, 0);
+    }
+  }
+
+  void RemoveTerminated(double p) {
+    std::erase_if(truth_.pods, [&](const PodView& pod) { return pod.deletion_time && Chance(p); });
+  }
+
+  // Each kind of object catches up on its own; the status is always what was last written.
+  void Refresh() {
+    if (Chance(0.7)) cache_.pods = truth_.pods;
+    if (Chance(0.7)) cache_.services = truth_.services;
+  }
+
+  void Reconcile(bool may_crash) {
+    if (!may_crash) {
+      cache_.pods = truth_.pods;
+      cache_.services = truth_.services;
+    }
+    cache_.job = truth_.job;
+    cache_.now = truth_.now;
+    const Plan plan = MakePlan(cache_);
+    requeue_after_ = plan.requeue_after.value_or(absl::ZeroDuration());
+    at_rest_ =
+        IsFinished(truth_.job.status) && plan.actions.empty() && plan.status == truth_.job.status;
+    for (const Action& action : plan.actions) {
+      if (may_crash && Chance(0.05)) return Restart();
+      std::visit([this](const auto& a) { Execute(a); }, action);
+    }
+    if (may_crash && Chance(0.05)) return Restart();
+    WriteStatus(plan.status);
+    if (may_crash && Chance(0.05)) Restart();
+  }
+
+  // A new operator lists everything afresh.
+  void Restart() { cache_ = truth_; }
+
+  void Execute(const CreatePod& create) {
+    const std::string type = CanonicalReplicaType(create.type);
+    EXPECT_LT(create.index, ReplicaCount(truth_.job.spec, type)) << create.name;
+    EXPECT_FALSE(recorded_.contains({create.type, create.index})) << create.name << " runs again";
+    for (const PodView& pod : truth_.pods) {
+      if (pod.name == create.name) return;  // AlreadyExists, and it is ours
+    }
+    truth_.pods.push_back({.name = create.name,
+                           .uid = NextUid(),
+                           .owner_uid = kTestUid,
+                           .type = create.type,
+                           .index = create.index});
+  }
+  void Execute(const CreateService& create) {
+    for (const ServiceView& service : truth_.services) {
+      if (service.name == create.name) return;
+    }
+    truth_.services.push_back({.name = create.name,
+                               .uid = NextUid(),
+                               .owner_uid = kTestUid,
+                               .type = create.type,
+                               .index = create.index});
+  }
+  void Execute(const DeletePod& gone) {
+    EXPECT_NE(gone.uid, kDecoyUid);
+    for (PodView& pod : truth_.pods) {
+      if (pod.uid != gone.uid || pod.deletion_time) continue;
+      pod.deletion_time = truth_.now;
+      const bool is_restart = pod.phase == PodPhase::kFailed && !pod.disrupted;
+      if (is_restart && !IsFinished(truth_.job.status)) ++replaced_;
+    }
+  }
+  void Execute(const DeleteService& gone) {
+    EXPECT_NE(gone.uid, kDecoyUid);
+    std::erase_if(truth_.services, [&](const ServiceView& s) { return s.uid == gone.uid; });
+  }
+  void Execute(const AdoptService& adopt) { ADD_FAILURE() << adopt.name << " has an owner"; }
+  void Execute(const DeleteJob&) { ADD_FAILURE() << "no TTL was set"; }
+
+  void WriteStatus(const TfJobStatus& status) {
+    const TfJobStatus& before = truth_.job.status;
+    for (const char* final_type : {kSucceeded, kFailed}) {
+      if (!IsFinished(before)) continue;
+      EXPECT_EQ(HasCondition(before, final_type), HasCondition(status, final_type));
+    }
+    for (const auto& [type, replica] : before.replica_statuses) {
+      EXPECT_GE(status.replica_statuses.at(type).restarts, replica.restarts);
+    }
+    truth_.job.status = status;
+    for (const auto& [type, replica] : status.replica_statuses) {
+      for (const int index : replica.succeeded_indexes) {
+        recorded_.insert({LowerReplicaType(type), index});
+      }
+    }
+  }
+
+  bool IsRecorded(const PodView& pod) const { return recorded_.contains({pod.type, pod.index}); }
+
+  void Check() {
+    const TfJobStatus& status = truth_.job.status;
+    EXPECT_FALSE(HasCondition(status, kSucceeded) && HasCondition(status, kFailed));
+    EXPECT_FALSE(IsFinished(status) && HasCondition(status, kRunning));
+    EXPECT_EQ(IsFinished(status), status.completion_time.has_value());
+    int restarts = 0;
+    for (const auto& [type, replica] : status.replica_statuses) restarts += replica.restarts;
+    EXPECT_LE(replaced_, restarts) << "a restart was not put on record";
+    EXPECT_LE(restarts, truth_.job.spec.run_policy.backoff_limit.value_or(restarts));
+    EXPECT_EQ(truth_.pods.front().uid, kDecoyUid);
+    EXPECT_EQ(truth_.services.front().uid, kDecoyUid);
+    std::set<std::string> names;
+    for (const PodView& pod : truth_.pods) EXPECT_TRUE(names.insert(pod.name).second) << pod.name;
+  }
+
+  std::string NextUid() { return "uid-" + std::to_string(next_uid_++); }
+
+  std::mt19937 random_;
+  Observed truth_;
+  Observed cache_;
+  std::set<std::pair<std::string, int>> recorded_;
+  int replaced_ = 0;  // failed pods that the operator deleted in order to replace them
+  absl::Duration requeue_after_;
+  bool at_rest_ = false;  // the latest pass had nothing to do for a finished job
+  int next_uid_ = 0;
+};
+
+// Up to seven pods of any mix of types and policies.
+JobBuilder RandomJob(std::mt19937& random) {
+  const auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
+  const char* const policies[] = {kRestartExitCode, kRestartOnFailure, kRestartAlways,
+                                  kRestartNever};
+  const char* const clean[] = {kCleanAll, kCleanRunning, kCleanNone};
+  JobBuilder job = MakeJob("j");
+  if (pick(3) == 0) job.Chief(policies[pick(4)]);
+  if (pick(2) == 0) job.Ps(1 + pick(2), policies[pick(3)]);
+  job.Workers(1 + pick(4), policies[pick(4)]).Clean(clean[pick(3)]);
+  if (pick(3) == 0) job.AllWorkers();
+  if (pick(3) == 0) job.Backoff(pick(6));
+  if (pick(4) == 0) job.Deadline(10 + pick(60));
+  if (pick(6) == 0) job.Dynamic();
+  return job;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kHistories = 500;  // a shard; sanitizers make each one slow
+#else
+constexpr int kHistories = 10'000;  // a shard
+#endif
+
+class Simulation : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Shards, Simulation, ::testing::Range(0, 10));
+
+TEST_P(Simulation, KeepsItsInvariantsUnderChaosAndSettlesAfterwards) {
+  for (int i = 0; i < kHistories; ++i) {
+    const uint32_t seed = static_cast<uint32_t>(GetParam() * kHistories + i);
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    Simulator simulator(RandomJob(random), seed);
+    simulator.RunChaos();
+    simulator.RunCalm();
+    simulator.ExpectSettled();
+    if (::testing::Test::HasFailure()) return;  // one seed is enough to look at
+  }
+}
+
+}  // namespace
+}  // namespace tfjob

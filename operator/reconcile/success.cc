@@ -1,0 +1,143 @@
+#include "operator/reconcile/success.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "operator/api/names.h"
+#include "operator/reconcile/restart.h"
+#include "operator/reconcile/status.h"
+
+namespace tfjob {
+namespace {
+
+bool HasChief(const Context& context) {
+  return context.job.spec.replicas->contains(kChief) ||
+         context.job.spec.replicas->contains(kMaster);
+}
+
+// Chief or Master where there is one, else Worker.
+bool Decides(const Context& context, const std::string& type) {
+  return HasChief(context) ? IsChiefLike(type) : type == kWorker;
+}
+
+// Worker 0 has ended well: its pod succeeded with exit code 0, or is gone and on record as
+// succeeded.
+bool WorkerZeroDone(const Context& context) {
+  for (const Replica& replica : context.replicas.wanted) {
+    if (replica.type != kWorker || replica.index != 0) continue;
+    if (replica.state != ReplicaState::kSucceeded) return false;
+    return replica.pod == nullptr || replica.pod->exit_code == 0;
+  }
+  return false;
+}
+
+bool HasSucceeded(const Context& context, const std::string& type) {
+  const int succeeded = context.plan.status.replica_statuses.at(type).succeeded;
+  if (ReplicaCount(context.job.spec, type) == succeeded) return true;
+  return type == kWorker && !HasChief(context) &&
+         context.job.spec.success_policy != kSuccessAllWorkers && WorkerZeroDone(context);
+}
+
+// Every worker has ended: a failed dynamic worker is not replaced, so waiting longer would be for
+// ever.
+bool AllWorkersOver(const Context& context) {
+  const int over = context.replicas.Count(kWorker, ReplicaState::kSucceeded) +
+                   context.replicas.Count(kWorker, ReplicaState::kFailed);
+  return over == ReplicaCount(context.job.spec, kWorker);
+}
+
+bool ToleratesFailure(const Context& context, const std::string& type) {
+  return type == kWorker && context.job.spec.enable_dynamic_worker;
+}
+
+void FailBecauseOf(Context& context, const std::string& type, int failed) {
+  const std::string& name = context.job.metadata.name;
+  const bool by_exit_code = context.policy_of(type) == kRestartExitCode &&
+                            context.replicas.Count(type, ReplicaState::kFailed) > 0;
+  std::vector<const Replica*> ended;
+  for (const Replica& replica : context.replicas.wanted) {
+    if (replica.type == type && replica.state == ReplicaState::kFailed) ended.push_back(&replica);
+  }
+  AddExitEvents(context, ended);
+  if (by_exit_code) {
+    Finish(context, kFailed,
+           absl::StrCat("job \"", name, "\" is failing because \"", type, "\" replica(s) failed."),
+           "Warning");
+  } else {
+    Finish(context, kFailed,
+           absl::StrCat("TFJob ", JobKey(context), " has failed because ", failed, " ", type,
+                        " replica(s) failed."));
+  }
+}
+
+void Succeed(Context& context) {
+  Finish(context, kSucceeded, absl::StrCat("TFJob ", JobKey(context), " successfully completed."));
+}
+
+void MarkRunning(Context& context) {
+  SetCondition(context, kRunning, kTrue, kReasonRunning,
+               absl::StrCat("TFJob ", JobKey(context), " is running."));
+}
+
+void JudgeByDefault(Context& context, const std::string& type) {
+  if (Decides(context, type) && HasSucceeded(context, type)) return Succeed(context);
+  const int failed = context.replicas.Count(type, ReplicaState::kFailed);
+  if (failed == 0) return;
+  if (!ToleratesFailure(context, type)) return FailBecauseOf(context, type, failed);
+  if (!Decides(context, type) || !AllWorkersOver(context)) return;
+  const bool some_suffice = context.job.spec.success_policy != kSuccessAllWorkers &&
+                            context.replicas.Count(type, ReplicaState::kSucceeded) > 0;
+  if (some_suffice) return Succeed(context);
+  FailBecauseOf(context, type, failed);
+}
+
+// v1.9 counts every failed pod, but a standing Restarting condition excuses all of them.
+void JudgeAsV19(Context& context, const std::string& type,
+                const std::optional<Condition>& restarting) {
+  const ReplicaStatus status = context.plan.status.replica_statuses.at(type);
+  if (Decides(context, type)) {
+    if (IsChiefLike(type) && status.active > 0) MarkRunning(context);
+    if (HasSucceeded(context, type)) {
+      Succeed(context);
+    } else if (status.active > 0) {
+      MarkRunning(context);
+    }
+  }
+  if (status.failed == 0) return;
+  if (restarting) {
+    SetCondition(context, kRestarting, kTrue, restarting->reason, restarting->message);
+  } else if (!ToleratesFailure(context, type)) {
+    FailBecauseOf(context, type, status.failed);
+  }
+}
+
+}  // namespace
+
+void JudgeReplicas(Context& context) {
+  std::optional<Condition> restarting;
+  for (const Condition& condition : context.plan.status.conditions) {
+    if (condition.type == kRestarting) restarting = condition;
+  }
+  for (const auto& [type, spec] : *context.job.spec.replicas) {
+    if (!IsKnownReplicaType(type)) continue;
+    if (context.options.compat_v19) {
+      JudgeAsV19(context, type, restarting);
+    } else {
+      JudgeByDefault(context, type);
+    }
+  }
+}
+
+void UpdateRunning(Context& context) {
+  const auto& wanted = context.replicas.wanted;
+  const bool restarting = std::any_of(wanted.begin(), wanted.end(), [](const Replica& replica) {
+    return replica.state == ReplicaState::kRetry || replica.state == ReplicaState::kDisrupted;
+  });
+  if (restarting) return;
+  const bool running = std::any_of(wanted.begin(), wanted.end(), [&](const Replica& replica) {
+    return replica.state == ReplicaState::kRunning && Decides(context, replica.type);
+  });
+  if (running) MarkRunning(context);
+}
+
+}  // namespace tfjob

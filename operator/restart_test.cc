@@ -1,0 +1,119 @@
+// The operator is killed after each single write of a scripted life, its last answer lost or not,
+// and started again: what remains at the end is what an undisturbed run leaves.
+#include <gtest/gtest.h>
+
+#include "operator/api/names.h"
+#include "operator/life_harness.h"
+#include "operator/pod_view.h"
+
+namespace tfjob {
+namespace {
+
+struct EndState {
+  Json status;
+  std::vector<std::string> pods, services, jobs;
+  int pods_created = 0;
+  int pods_deleted = 0;
+  std::map<std::string, double> metrics;
+};
+
+// Two restarts, a scale-up, a suspension, success, clean-up.
+void PlayScript(Life& life) {
+  life.Submit("j", {{"PS", 1}, {"Worker", 2}},
+              {{"runPolicy", {{"cleanPodPolicy", "Running"}, {"backoffLimit", 3}}}});
+  life.Settle();
+  life.SetAll("Running");
+  life.Settle();
+  life.SetPod("j-worker-1", "Failed", 137);
+  life.Settle();
+  life.SetAll("Running");
+  life.SetPod("j-ps-0", "Failed", 143);
+  life.Settle();
+  life.SetAll("Running");
+  life.Settle();
+  const auto edit = [&](const std::function<void(Json&)>& change) {
+    Json job = life.Job("j");
+    change(job["spec"]);
+    life.server().Put(kube::kTfJobs, job);
+    life.Settle();
+  };
+  edit([](Json& spec) { spec["tfReplicaSpecs"]["Worker"]["replicas"] = 3; });
+  edit([](Json& spec) { spec["runPolicy"]["suspend"] = true; });
+  edit([](Json& spec) { spec["runPolicy"]["suspend"] = false; });
+  life.SetAll("Running");
+  life.Settle();
+  life.SetPod("j-worker-2", "Succeeded", 0);
+  life.Settle();
+  life.SetPod("j-worker-0", "Succeeded", 0);
+  life.Settle();
+}
+
+// Times differ with the moments of death.
+Json WithoutTimes(Json status) {
+  for (const char* key : {"startTime", "completionTime"}) status.erase(key);
+  for (Json& condition : status["conditions"]) {
+    condition.erase("lastUpdateTime");
+    condition.erase("lastTransitionTime");
+  }
+  return status;
+}
+
+EndState EndOf(Life& life) {
+  EndState end;
+  end.status = WithoutTimes(life.Job("j")["status"]);
+  end.pods = life.Names(kube::kPods);
+  end.services = life.Names(kube::kServices);
+  end.jobs = life.Names(kube::kTfJobs);
+  for (const kube::FakeCall& call : life.server().Calls()) {
+    if (call.plural != "pods" || call.code >= 300) continue;
+    end.pods_created += call.verb == "create";
+    end.pods_deleted += call.verb == "delete";
+  }
+  for (const char* metric : {"created", "successful", "failed", "restarted"}) {
+    end.metrics[metric] = life.Metric(metric);
+  }
+  return end;
+}
+
+void ExpectSame(const EndState& end, const EndState& wanted, bool counts_may_be_lost) {
+  EXPECT_EQ(end.status.dump(1), wanted.status.dump(1));
+  EXPECT_EQ(end.pods, wanted.pods);
+  EXPECT_EQ(end.services, wanted.services);
+  EXPECT_EQ(end.jobs, wanted.jobs);
+  EXPECT_EQ(end.pods_created, wanted.pods_created);
+  EXPECT_EQ(end.pods_deleted, wanted.pods_deleted);
+  for (const auto& [name, count] : wanted.metrics) {
+    if (counts_may_be_lost) {
+      EXPECT_LE(end.metrics.at(name), count) << name;
+    } else {
+      EXPECT_EQ(end.metrics.at(name), count) << name;
+    }
+  }
+}
+
+TEST(Restart, AtAnyWriteLeavesTheSameEndAndTheSameCounts) {
+  EndState wanted;
+  int writes = 0;
+  {
+    Life life;
+    PlayScript(life);
+    wanted = EndOf(life);
+    writes = life.transport().writes();
+  }
+  ASSERT_GT(writes, 25);
+  EXPECT_EQ(wanted.metrics.at("restarted"), 2);
+  for (int n = 1; n <= writes; ++n) {
+    for (const bool lose_answer : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "killed after write " << n << " of " << writes
+                                      << (lose_answer ? ", answer lost" : ""));
+      Life life;
+      life.transport().DieAfterWrite(n, lose_answer);
+      PlayScript(life);
+      ExpectSame(EndOf(life), wanted, /*counts_may_be_lost=*/lose_answer);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tfjob
