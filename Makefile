@@ -29,19 +29,19 @@ run: deps  ## train 1 ps + 2 workers on synthesised digits (or DATA_DIR=FOLDER w
 	@JOBS=$(JOBS) sh cmake/run.sh "$(DATA_DIR)"
 
 test: build  ## build and run every test
-	@ctest --preset release -j $(JOBS)
+	@sh cmake/test.sh release $(JOBS)
 	@test -x $(VENV)/bin/python || \
 	  echo "Tests that read our files with TensorFlow were skipped: make python-deps, then make test."
 
-test-asan: deps  ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
+test-asan: deps  ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --preset asan -Wno-dev >/dev/null
 	@cmake --build --preset asan -j $(JOBS)
-	@ctest --preset asan -j $(JOBS)
+	@sh cmake/test.sh asan $(JOBS)
 
 test-tsan: deps  ## the tests under ThreadSanitizer
 	@cmake --preset tsan -Wno-dev >/dev/null
 	@cmake --build --preset tsan -j $(JOBS)
-	@ctest --preset tsan -j $(JOBS)
+	@sh cmake/test.sh tsan $(JOBS)
 	@echo "Clusters of processes and the API server were left out; ctest --preset tsan-all has them too (20 min)."
 
 cluster: deps  ## build etcd and the API server of the integration suite (once, 4 min) and say how to start them
