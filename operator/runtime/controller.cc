@@ -78,7 +78,7 @@ class ControllerImpl : public Controller {
         return;
       case Outcome::Kind::kRequeueAfter:
         queue_.Forget(key);
-        queue_.AddAfter(key, outcome.after);
+        queue_.AddAfter(key, outcome.after, outcome.priority);
         return;
       case Outcome::Kind::kRetry:
         queue_.AddAfterFailure(key, outcome.after);

@@ -20,10 +20,13 @@ namespace runtime {
 struct Outcome {
   enum class Kind { kDone, kRequeueAfter, kRetry, kTerminal };
   Kind kind = Kind::kDone;
-  absl::Duration after;  // kRequeueAfter; kRetry: at least (Retry-After)
-  absl::Status error;    // kRetry, kTerminal
+  absl::Duration after;                   // kRequeueAfter; kRetry: at least (Retry-After)
+  absl::Status error;                     // kRetry, kTerminal
+  Priority priority = Priority::kNormal;  // kRequeueAfter
   static Outcome Done() { return {}; }
-  static Outcome RequeueAfter(absl::Duration after) { return {Kind::kRequeueAfter, after, {}}; }
+  static Outcome RequeueAfter(absl::Duration after, Priority priority = Priority::kNormal) {
+    return {Kind::kRequeueAfter, after, {}, priority};
+  }
   static Outcome Retry(absl::Status error, absl::Duration at_least = absl::ZeroDuration()) {
     return {Kind::kRetry, at_least, std::move(error)};
   }

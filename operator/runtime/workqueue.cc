@@ -1,7 +1,8 @@
 #include "operator/runtime/workqueue.h"
 
 #include <algorithm>
-#include <deque>
+#include <array>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -14,26 +15,84 @@
 namespace runtime {
 namespace {
 
+constexpr int kMaxPassedOver = 8;  // times in a row, by higher priorities
+
+// What is due: a line for each priority.
+class Lines {
+ public:
+  bool empty() const {
+    return std::all_of(lines_.begin(), lines_.end(), [](const Line& l) { return l.keys.empty(); });
+  }
+  int size() const {
+    size_t sum = 0;
+    for (const Line& line : lines_) sum += line.keys.size();
+    return static_cast<int>(sum);
+  }
+  // Returns the ticket to Remove it with.
+  uint64_t Push(const std::string& key, Priority priority) {
+    lines_[static_cast<size_t>(priority)].keys.emplace(++tickets_, key);
+    return tickets_;
+  }
+  void Remove(Priority priority, uint64_t ticket) {
+    lines_[static_cast<size_t>(priority)].keys.erase(ticket);
+  }
+  // REQUIRES: not empty.
+  std::string Pop() {
+    const size_t chosen = Choose();
+    for (size_t i = chosen + 1; i < lines_.size(); ++i) {
+      if (!lines_[i].keys.empty()) ++lines_[i].passed_over;
+    }
+    Line& line = lines_[chosen];
+    line.passed_over = 0;
+    return std::move(line.keys.extract(line.keys.begin()).mapped());
+  }
+  void ForEach(const std::function<void(const std::string&)>& visit) const {
+    for (const Line& line : lines_) {
+      for (const auto& [ticket, key] : line.keys) visit(key);
+    }
+  }
+
+ private:
+  struct Line {
+    std::map<uint64_t, std::string> keys;  // by ticket: in the order they came
+    int passed_over = 0;
+  };
+
+  // The highest that waits, unless a lower one has waited through enough turns.
+  size_t Choose() const {
+    size_t highest = lines_.size();
+    for (size_t i = lines_.size(); i-- > 0;) {
+      if (lines_[i].keys.empty()) continue;
+      if (lines_[i].passed_over >= kMaxPassedOver) return i;
+      highest = i;
+    }
+    return highest;
+  }
+
+  std::array<Line, 3> lines_;  // by Priority
+  uint64_t tickets_ = 0;
+};
+
 class WorkqueueImpl : public Workqueue {
  public:
   explicit WorkqueueImpl(const WorkqueueOptions& options)
       : options_(options), jitter_(options.seed) {}
 
-  void Add(const std::string& key) override {
+  void Add(const std::string& key, Priority priority) override {
     {
       absl::MutexLock lock(&mutex_);
       if (shut_down_) return;
-      MakeDue(key, options_.clock->Now());
+      MakeDue(key, options_.clock->Now(), priority);
     }
     ReportAdds();
   }
 
-  void AddAfter(const std::string& key, absl::Duration delay) override {
-    if (delay <= absl::ZeroDuration()) return Add(key);
+  void AddAfter(const std::string& key, absl::Duration delay, Priority priority) override {
+    if (delay <= absl::ZeroDuration()) return Add(key, priority);
     {
       absl::MutexLock lock(&mutex_);
       if (shut_down_) return;
-      Delay(key, options_.clock->Now() + delay);
+      Delay(key, options_.clock->Now() + delay, priority);
     }
     if (options_.observer.on_retry) options_.observer.on_retry();
   }
@@ -46,7 +105,7 @@ class WorkqueueImpl : public Workqueue {
       delay = std::max(at_least, BackoffDelay(options_.first_backoff, options_.max_backoff,
                                               failures, jitter_.Next()));
     }
-    AddAfter(key, delay);
+    AddAfter(key, delay, Priority::kNormal);
   }
 
   void Forget(const std::string& key) override {
@@ -65,10 +124,10 @@ class WorkqueueImpl : public Workqueue {
       absl::MutexLock lock(&mutex_);
       if (!AwaitDue(stop)) return std::nullopt;
       const absl::Time now = options_.clock->Now();
-      key = std::move(due_.front());
-      due_.pop_front();
+      key = due_.Pop();
       Item& item = items_[key];
       waited = now - item.time;
+      item.priority = Priority::kLow;  // until the next wish
       item.state = State::kRunning;
       item.time = now;
       running_.insert(key);
@@ -102,7 +161,7 @@ class WorkqueueImpl : public Workqueue {
 
   int depth() const override {
     absl::MutexLock lock(&mutex_);
-    return static_cast<int>(due_.size()) + CountRipe();
+    return due_.size() + CountRipe();
   }
 
   int delayed() const override {
@@ -113,7 +172,9 @@ class WorkqueueImpl : public Workqueue {
   absl::Duration oldest_wait() const override {
     absl::MutexLock lock(&mutex_);
     absl::Time oldest = NextTimer();
-    for (const std::string& key : due_) oldest = std::min(oldest, items_.at(key).time);
+    due_.ForEach([&](const std::string& key) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      oldest = std::min(oldest, items_.at(key).time);
+    });
     return std::max(absl::ZeroDuration(), options_.clock->Now() - oldest);
   }
 
@@ -147,11 +208,15 @@ class WorkqueueImpl : public Workqueue {
     absl::Time time;                          // kDue: since when; kRunning…: since when
     absl::Time due = absl::InfiniteFuture();  // its entry in timers_; kRunningAndDue: since when
     int failures = 0;
+    Priority priority = Priority::kLow;  // the highest wished for since it was last taken
+    uint64_t ticket = 0;                 // kDue: its place in due_
   };
 
-  void MakeDue(const std::string& key, absl::Time since) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void MakeDue(const std::string& key, absl::Time since, Priority priority)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Item& item = items_[key];
     ClearTimer(key, item);
+    Raise(key, item, priority);
     if (item.state == State::kIdle) {
       PushDue(key, item, since);
     } else if (item.state == State::kRunning) {
@@ -168,7 +233,17 @@ class WorkqueueImpl : public Workqueue {
     item.state = State::kDue;
     item.time = since;
     item.due = absl::InfiniteFuture();
-    due_.push_back(key);
+    item.ticket = due_.Push(key, item.priority);
+  }
+
+  // A key that waits moves to the end of the higher line.
+  void Raise(const std::string& key, Item& item, Priority priority)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (priority >= item.priority) return;
+    const Priority before = std::exchange(item.priority, priority);
+    if (item.state != State::kDue) return;
+    due_.Remove(before, item.ticket);
+    item.ticket = due_.Push(key, priority);
   }
 
   void ReportAdds() {
@@ -181,8 +256,10 @@ class WorkqueueImpl : public Workqueue {
     for (; adds > 0; --adds) options_.observer.on_add();
   }
 
-  void Delay(const std::string& key, absl::Time due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void Delay(const std::string& key, absl::Time due, Priority priority)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Item& item = items_[key];
+    Raise(key, item, priority);
     if (item.state == State::kDue || item.state == State::kRunningAndDue || item.due <= due) return;
     ClearTimer(key, item);
     item.due = due;
@@ -198,7 +275,7 @@ class WorkqueueImpl : public Workqueue {
   void PromoteDue(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     while (!timers_.empty() && timers_.begin()->first <= now) {
       const auto [since, key] = *timers_.begin();
-      MakeDue(key, since);
+      MakeDue(key, since, Priority::kLow);  // as it was wished for
     }
   }
 
@@ -260,7 +337,7 @@ class WorkqueueImpl : public Workqueue {
   Jitter jitter_ ABSL_GUARDED_BY(mutex_);
   // Every key that is due, running, delayed or has failed.
   std::unordered_map<std::string, Item> items_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::string> due_ ABSL_GUARDED_BY(mutex_);
+  Lines due_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<absl::Time, std::string>> timers_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> running_ ABSL_GUARDED_BY(mutex_);
   int unreported_adds_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,6 +1,6 @@
 // Keys that wait to be looked at. A key that is queued already is not queued twice; a key is given
-// to one worker at a time, and comes back if it was added meanwhile. Delays and failure back-off
-// per key.
+// to one worker at a time, and comes back if it was added meanwhile. Priorities, delays and failure
+// back-off per key.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,10 @@
 #include "base/clock.h"
 
 namespace runtime {
+
+// Keys of equal priority are taken in the order they came. Higher ones go first, but not for ever:
+// a lower one that waits gets every ninth turn.
+enum class Priority { kHigh, kNormal, kLow };
 
 // Told of what happens, for metrics; any may be empty. Called on the thread that does it, without
 // a lock.
@@ -32,15 +36,17 @@ struct WorkqueueOptions {
   WorkqueueObserver observer;
 };
 
-// Thread-safe. One wish a key: Add and AddAfter say when it is next due, the nearest wins.
+// Thread-safe. One wish a key: Add and AddAfter say when it is next due, the nearest wins, and of
+// several wishes the highest priority.
 class Workqueue {
  public:
   virtual ~Workqueue() = default;
   static std::unique_ptr<Workqueue> Create(const WorkqueueOptions& options = {});
 
-  virtual void Add(const std::string& key) = 0;
+  virtual void Add(const std::string& key, Priority priority = Priority::kNormal) = 0;
   // The earlier of this and an earlier wish wins; Add makes it due at once.
-  virtual void AddAfter(const std::string& key, absl::Duration delay) = 0;
+  virtual void AddAfter(const std::string& key, absl::Duration delay,
+                        Priority priority = Priority::kNormal) = 0;
   // After 50 ms, 100 ms … with jitter of a fifth either way; Forget starts over. Not before
   // `at_least`.
   virtual void AddAfterFailure(const std::string& key,

@@ -45,6 +45,53 @@ TEST_F(WorkqueueTest, GivesKeysInTheOrderTheyCame) {
   EXPECT_EQ(queue_->depth(), 0);
 }
 
+TEST_F(WorkqueueTest, HigherPrioritiesGoFirstAndEqualsInOrder) {
+  queue_->Add("clean up", Priority::kLow);
+  queue_->Add("new 1");
+  queue_->Add("new 2");
+  queue_->Add("runs 1", Priority::kHigh);
+  queue_->Add("runs 2", Priority::kHigh);
+  for (const char* key : {"runs 1", "runs 2", "new 1", "new 2", "clean up"}) Pass(key);
+}
+
+TEST_F(WorkqueueTest, TheHighestWishOfAKeyCountsUntilItIsTaken) {
+  queue_->Add("a");
+  queue_->Add("b", Priority::kLow);
+  queue_->Add("b", Priority::kHigh);
+  queue_->Add("b", Priority::kNormal);
+  EXPECT_EQ(queue_->depth(), 2);
+  EXPECT_EQ(Take(), "b");
+  queue_->Add("b", Priority::kHigh);  // while it runs
+  queue_->Done("b");
+  Pass("b");
+  Pass("a");
+  queue_->AddAfter("b", absl::Seconds(1), Priority::kHigh);
+  queue_->AddAfter("b", absl::Seconds(2), Priority::kLow);
+  queue_->Add("a");
+  clock_.Advance(absl::Seconds(1));
+  Pass("b");
+  Pass("a");
+  queue_->Add("b", Priority::kLow);  // the wishes of before are forgotten
+  queue_->Add("a");
+  Pass("a");
+  Pass("b");
+  EXPECT_EQ(queue_->depth(), 0);
+}
+
+TEST_F(WorkqueueTest, ALowerPriorityIsNotStarved) {
+  queue_->Add("new");
+  queue_->Add("clean up", Priority::kLow);
+  std::vector<int> turns;
+  for (int i = 0; i < 30; ++i) {
+    queue_->Add("runs", Priority::kHigh);
+    const std::string key = Take();
+    if (key != "runs") turns.push_back(i);
+    queue_->Done(key);
+    if (key == "new") queue_->Add(key);
+  }
+  EXPECT_THAT(turns, ::testing::ElementsAre(8, 9, 18, 27));  // clean up, new, new, new
+}
+
 TEST_F(WorkqueueTest, MergesAKeyThatIsQueuedAlready) {
   queue_->Add("a");
   queue_->Add("a");
