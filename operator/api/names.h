@@ -56,6 +56,7 @@ inline constexpr char kSucceeded[] = "Succeeded";
 inline constexpr char kFailed[] = "Failed";
 inline constexpr char kSuspended[] = "Suspended";
 inline constexpr char kBlocked[] = "Blocked";  // additive: the operator cannot do what the job asks
+inline constexpr char kQueued[] = "Queued";  // additive: its gang scheduler has not admitted it yet
 inline constexpr char kTrue[] = "True";
 inline constexpr char kFalse[] = "False";
 
@@ -83,6 +84,23 @@ inline constexpr char kReasonDeletedService[] = "SuccessfulDeleteService";
 inline constexpr char kReasonFailedDeleteService[] = "FailedDeleteService";
 inline constexpr char kReasonDeletedJob[] = "SuccessfulDeleteJob";
 inline constexpr char kReasonFailedDeleteJob[] = "FailedDeleteJob";
+inline constexpr char kReasonTemplateScheduler[] = "SetPodTemplateSchedulerName";
+inline constexpr char kReasonPodGroupPending[] = "PodGroupPending";
+inline constexpr char kReasonForeignPodGroup[] = "PodGroupNameTaken";
+inline constexpr char kReasonFailedCreatePodGroup[] = "FailedCreatePodGroup";
+inline constexpr char kReasonFailedUpdatePodGroup[] = "FailedUpdatePodGroup";
+inline constexpr char kReasonDeletedPodGroup[] = "SuccessfulDeletePodGroup";
+inline constexpr char kReasonFailedDeletePodGroup[] = "FailedDeletePodGroup";
+
+// Gang scheduling. Volcano's name is the one that chooses its own kind of PodGroup.
+inline constexpr char kVolcano[] = "volcano";
+inline constexpr char kVolcanoApiVersion[] = "scheduling.volcano.sh/v1beta1";
+inline constexpr char kSchedulerPluginsApiVersion[] = "scheduling.x-k8s.io/v1alpha1";
+inline constexpr char kPodGroupKind[] = "PodGroup";
+inline constexpr char kPodGroupPlural[] = "podgroups";
+inline constexpr char kAnnotationGroupName[] = "scheduling.k8s.io/group-name";  // Volcano
+inline constexpr char kAnnotationTaskSpec[] = "volcano.sh/task-spec";
+inline constexpr char kLabelPodGroup[] = "scheduling.x-k8s.io/pod-group";  // scheduler-plugins
 
 // "Worker" for any spelling of it ("WORKER", "worker"); the key itself if it is no known type.
 std::string CanonicalReplicaType(std::string_view key);

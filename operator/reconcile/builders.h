@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "operator/api/names.h"
+#include "operator/reconcile/gang.h"
 #include "operator/reconcile/plan.h"
 
 namespace tfjob {
@@ -48,6 +49,12 @@ struct JobBuilder {
   }
   JobBuilder& AllWorkers() {
     job.spec.success_policy = kSuccessAllWorkers;
+    return *this;
+  }
+  JobBuilder& MinAvailable(int count) {
+    SchedulingPolicy policy = job.spec.run_policy.scheduling_policy.value_or(SchedulingPolicy());
+    policy.min_available = count;
+    job.spec.run_policy.scheduling_policy = policy;
     return *this;
   }
   JobBuilder& Dynamic() {
@@ -108,6 +115,14 @@ struct World {
     for (int i = 0; i < count; ++i) Pod(type, i, phase);
     return *this;
   }
+  // The job's PodGroup as its scheduler has it; made by a plan before.
+  World& Admit(const std::string& phase, const std::string& message = "") {
+    for (PodGroupView& group : observed.pod_groups) {
+      group.phase = phase;
+      group.message = message;
+    }
+    return *this;
+  }
   void RemovePod(const std::string& type, int index) {
     const std::string name = ReplicaName(observed.job.metadata.name, type, index);
     std::erase_if(observed.pods, [&](const PodView& pod) { return pod.name == name; });
@@ -150,11 +165,25 @@ struct World {
       for (ServiceView& service : observed.services) {
         if (service.uid == adopted->uid) service.owner_uid = kTestUid;
       }
+    } else if (const auto* group = std::get_if<CreatePodGroup>(&action)) {
+      observed.pod_groups.push_back({.name = group->name,
+                                     .uid = NextUid(),
+                                     .owner_uid = kTestUid,
+                                     .spec = PodGroupSpecOf(Defaulted(), options)});
+    } else if (std::holds_alternative<UpdatePodGroup>(action)) {
+      observed.pod_groups.front().spec = PodGroupSpecOf(Defaulted(), options);
+    } else if (std::holds_alternative<DeletePodGroup>(action)) {
+      observed.pod_groups.clear();
     } else {
       deleted = true;
     }
   }
 
+  TfJob Defaulted() const {
+    TfJob job = observed.job;
+    SetDefaults(job);
+    return job;
+  }
   const TfJobStatus& status() const { return observed.job.status; }
   bool Has(const std::string& condition) const { return HasCondition(status(), condition); }
   std::string NextUid() { return "uid-" + std::to_string(next_uid++); }

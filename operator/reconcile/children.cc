@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "operator/api/names.h"
 #include "operator/reconcile/cluster.h"
+#include "operator/reconcile/gang.h"
 
 namespace tfjob {
 namespace {
@@ -31,18 +32,10 @@ bool IsMasterRole(const TfJob& job, const std::string& type, int index) {
 
 Json Metadata(const TfJob& job, const std::string& type, int index, Json labels,
               const PlanOptions& options) {
-  const std::string& name_space = job.metadata.namespace_name;
   Json meta = {{"name", ReplicaName(job.metadata.name, type, index)},
-               {"namespace", name_space.empty() ? options.default_namespace : name_space},
+               {"namespace", NamespaceOf(job, options)},
                {"labels", std::move(labels)}};
-  if (!job.metadata.uid.empty()) {  // rendering without a cluster knows no uid
-    meta["ownerReferences"] = Json::array({{{"apiVersion", kApiVersion},
-                                            {"kind", kKind},
-                                            {"name", job.metadata.name},
-                                            {"uid", job.metadata.uid},
-                                            {"controller", true},
-                                            {"blockOwnerDeletion", true}}});
-  }
+  if (Json owners = OwnersOf(job); !owners.empty()) meta["ownerReferences"] = std::move(owners);
   return meta;
 }
 
@@ -115,6 +108,21 @@ Json ServicePorts(const ReplicaSpec& replica, bool compat_v19) {
 
 }  // namespace
 
+Json OwnersOf(const TfJob& job) {
+  if (job.metadata.uid.empty()) return Json::array();
+  return Json::array({{{"apiVersion", kApiVersion},
+                       {"kind", kKind},
+                       {"name", job.metadata.name},
+                       {"uid", job.metadata.uid},
+                       {"controller", true},
+                       {"blockOwnerDeletion", true}}});
+}
+
+std::string NamespaceOf(const TfJob& job, const PlanOptions& options) {
+  const std::string& name_space = job.metadata.namespace_name;
+  return name_space.empty() ? options.default_namespace : name_space;
+}
+
 Json BuildPod(const TfJob& job, const std::string& type, int index,
               const base::ClusterSpec& cluster, const PlanOptions& options) {
   const ReplicaSpec& replica = job.spec.replicas->at(type);
@@ -142,6 +150,7 @@ Json BuildPod(const TfJob& job, const std::string& type, int index,
     SetEnvironment(spec["containers"][*chosen], job, {LowerReplicaType(type), index}, cluster,
                    options);
   }
+  JoinGang(pod, job, type, options);
   return pod;
 }
 

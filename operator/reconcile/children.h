@@ -13,6 +13,11 @@ namespace tfjob {
 Json BuildPod(const TfJob& job, const std::string& type, int index,
               const base::ClusterSpec& cluster, const PlanOptions& options);
 
+// What makes an object the job's: a list of one owner, or of none where the job has no uid (it is
+// rendered, there is no cluster).
+Json OwnersOf(const TfJob& job);
+std::string NamespaceOf(const TfJob& job, const PlanOptions& options);
+
 // Its headless service.
 Json BuildService(const TfJob& job, const std::string& type, int index, const PlanOptions& options);
 

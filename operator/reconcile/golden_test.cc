@@ -27,7 +27,8 @@ PodPhase PhaseOf(const std::string& name) {
   return PodPhase::kPending;
 }
 
-// {"job": TFJob, "pods": [{"type","index","phase","exitCode","reason"}], "compat": bool}
+// {"job": TFJob, "pods": [{"type","index","phase","exitCode","reason"}], "compat": bool,
+// "gangScheduler": name}
 Plan PlanFor(const Json& input) {
   World world(MakeJob(""), {.compat_v19 = input.value("compat", false)});
   const ParsedTfJob parsed = FromJson(input["job"]);
@@ -40,10 +41,16 @@ Plan PlanFor(const Json& input) {
     pod.reason = entry.value("reason", "");
   }
   for (ServiceView& service : world.observed.services) service.owner_uid = parsed.job.metadata.uid;
+  world.options.gang_scheduler = input.value("gangScheduler", "");
   return world.Look();
 }
 
 struct ActionToJson {
+  Json operator()(const CreatePodGroup& a) const { return {{"createPodGroup", a.object}}; }
+  Json operator()(const UpdatePodGroup& a) const {
+    return {{"updatePodGroup", a.name}, {"spec", a.spec}};
+  }
+  Json operator()(const DeletePodGroup& a) const { return {{"deletePodGroup", a.name}}; }
   Json operator()(const CreateService& a) const { return {{"createService", a.object}}; }
   Json operator()(const CreatePod& a) const { return {{"createPod", a.object}}; }
   Json operator()(const DeletePod& a) const { return {{"deletePod", a.name}}; }
@@ -60,6 +67,7 @@ Json PlanToJson(const Plan& plan) {
     out["events"].push_back(event.type + " " + event.reason + ": " + event.message);
   }
   out["status"] = StatusToJson(plan.status);
+  if (!plan.waits_for.empty()) out["waitsFor"] = plan.waits_for;
   if (plan.requeue_after) out["requeueAfter"] = absl::FormatDuration(*plan.requeue_after);
   return out;
 }
@@ -67,7 +75,8 @@ Json PlanToJson(const Plan& plan) {
 class Golden : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Plans, Golden,
                          ::testing::Values("new_job", "new_job_v19", "dynamic_workers",
-                                           "worker_killed", "chief_done", "bad_spec"),
+                                           "worker_killed", "chief_done", "bad_spec",
+                                           "gang_volcano", "gang_scheduler_plugins"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Golden, PlanIsAsOnRecord) {

@@ -10,6 +10,7 @@
 #include "operator/reconcile/clean.h"
 #include "operator/reconcile/context.h"
 #include "operator/reconcile/deadline.h"
+#include "operator/reconcile/gang.h"
 #include "operator/reconcile/pods.h"
 #include "operator/reconcile/restart.h"
 #include "operator/reconcile/status.h"
@@ -65,7 +66,9 @@ void PlanFinished(Context& context) {
   if (!status.completion_time) status.completion_time = context.observed.now;
   if (HasCondition(status, kSucceeded)) FoldActive(status);
   status.charged_pods.clear();
-  if (!PlanTtl(context)) PlanCleanUp(context);
+  if (PlanTtl(context)) return;
+  PlanCleanUp(context);
+  DissolveGang(context);
 }
 
 // The order of v1.9: limits, then restarts, then verdicts.
@@ -98,7 +101,10 @@ void Decide(Context& context) {
 void PlanActive(Context& context) {
   if (context.job.spec.run_policy.suspend) return PlanSuspended(context);
   NoteResumed(context);
-  if (!context.plan.status.start_time) context.plan.status.start_time = context.observed.now;
+  // A job is not active while it queues: its deadline does not run.
+  if (!context.plan.status.start_time && !MustWaitForPodGroup(context)) {
+    context.plan.status.start_time = context.observed.now;
+  }
   if (context.options.compat_v19) {
     DecideAsV19(context);
   } else {
@@ -117,6 +123,7 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
   if (MarkCreated(context)) WarnOfSpec(context);
   if (IsFinished(context.plan.status)) {
     PlanFinished(context);
+    UpdateQueued(context);
     UpdateBlocked(context);
     return std::move(context.plan);
   }
@@ -131,6 +138,7 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
     context.replicas = Classify(context.job, observed, options);
     PlanActive(context);
   }
+  UpdateQueued(context);
   UpdateBlocked(context);
   if (context.write_status_first) {
     context.plan.actions.clear();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -53,6 +54,28 @@ struct ServiceView {
   bool operator==(const ServiceView&) const = default;
 };
 
+// What a gang scheduler is asked for. A field that the scheduler's kind does not know stays empty.
+struct PodGroupSpec {
+  int min_member = 0;
+  std::string queue;                                 // Volcano
+  std::string priority_class;                        // Volcano
+  std::map<std::string, std::string> min_resources;  // resource name → quantity
+  std::optional<int> schedule_timeout_seconds;       // scheduler-plugins
+  bool operator==(const PodGroupSpec&) const = default;
+};
+
+// The gang of a job in the cluster; pods may have to wait for its admission.
+struct PodGroupView {
+  std::string name;
+  std::string uid;
+  std::string owner_uid;
+  std::optional<absl::Time> deletion_time;
+  std::string phase;    // "" until the scheduler has seen it
+  std::string message;  // why it is not placed, in the scheduler's words
+  PodGroupSpec spec;
+  bool operator==(const PodGroupView&) const = default;
+};
+
 // What stood in the way of an action: reason and message of the event and the condition about it.
 struct Trouble {
   std::string reason;  // FailedCreatePod, PodNameTaken …
@@ -66,6 +89,7 @@ struct Observed {
   TfJob job;
   std::vector<PodView> pods;
   std::vector<ServiceView> services;
+  std::vector<PodGroupView> pod_groups;  // empty unless PlanOptions names a gang scheduler
   absl::Time now;
   // What the actions of this pass ran into, once they have been tried; nullopt before that.
   std::optional<std::vector<Trouble>> troubles;
@@ -75,6 +99,22 @@ struct Observed {
 };
 
 // Actions. Deletes carry the uid as precondition; creates carry the whole object.
+struct CreatePodGroup {
+  std::string name;
+  Json object;
+  bool operator==(const CreatePodGroup&) const = default;
+};
+struct UpdatePodGroup {
+  std::string name;
+  std::string uid;
+  Json spec;  // a merge patch of its spec
+  bool operator==(const UpdatePodGroup&) const = default;
+};
+struct DeletePodGroup {
+  std::string name;
+  std::string uid;
+  bool operator==(const DeletePodGroup&) const = default;
+};
 struct CreateService {
   std::string name;
   std::string type;  // "worker"
@@ -111,8 +151,8 @@ struct DeleteJob {
   std::string uid;
   bool operator==(const DeleteJob&) const = default;
 };
-using Action =
-    std::variant<CreateService, CreatePod, DeletePod, DeleteService, AdoptService, DeleteJob>;
+using Action = std::variant<CreatePodGroup, UpdatePodGroup, CreateService, CreatePod, DeletePod,
+                            DeleteService, DeletePodGroup, AdoptService, DeleteJob>;
 
 // An event on the job, to be sent once the status write has succeeded. Events about the outcome of
 // an action (SuccessfulCreatePod, FailedDeletePod …) are the executor's.
@@ -124,11 +164,13 @@ struct Event {
 };
 
 struct Plan {
-  std::vector<Action> actions;  // in order: deletes, services, pods
+  std::vector<Action> actions;  // in order: deletes, the pod group, services, pods
   TfJobStatus status;           // to be written if it differs from the observed one
   std::vector<Event> events;
   // When to look again if nothing happens: zero means at once, after the status has been written.
   std::optional<absl::Duration> requeue_after;
+  // What the job waits for, for people; "" where it is its pods, as usual.
+  std::string waits_for;
   bool operator==(const Plan&) const = default;
 };
 
@@ -140,6 +182,9 @@ struct PlanOptions {
   std::string default_clean_pod_policy = "None";
   bool evaluator_in_cluster = true;  // list evaluators in TF_CONFIG's cluster
   bool inject_host_env = true;       // PS_HOSTS, WORKER_HOSTS, JOB_NAME, TASK_INDEX
+  // Every job is a gang of this scheduler: "volcano", or one that reads the PodGroups of
+  // scheduler-plugins. Empty: no gangs.
+  std::string gang_scheduler;
   // The address that peers use for a task, given the port that its manifest asks for. Empty: the
   // DNS name of its service. Must be a pure function of its arguments.
   std::function<std::string(const base::Task& task, int port)> address;

@@ -8,16 +8,11 @@
 #include "operator/api/names.h"
 #include "operator/reconcile/children.h"
 #include "operator/reconcile/cluster.h"
+#include "operator/reconcile/gang.h"
 #include "operator/reconcile/status.h"
 
 namespace tfjob {
 namespace {
-
-constexpr std::array<const char*, 5> kCreationOrder = {kPs, kChief, kMaster, kWorker, kEvaluator};
-
-size_t CreationRank(const std::string& type) {
-  return std::find(kCreationOrder.begin(), kCreationOrder.end(), type) - kCreationOrder.begin();
-}
 
 // Wanted replicas in the order in which they are created.
 std::vector<const Replica*> InCreationOrder(const Replicas& replicas) {
@@ -63,9 +58,15 @@ void WarnOfTemplatePolicy(Context& context, const Replica& replica) {
 
 }  // namespace
 
+size_t CreationRank(const std::string& type) {
+  constexpr std::array<const char*, 5> kOrder = {kPs, kChief, kMaster, kWorker, kEvaluator};
+  return std::find(kOrder.begin(), kOrder.end(), type) - kOrder.begin();
+}
+
 void PlanChildren(Context& context) {
   DeleteSurplus(context);
   AdoptOrphans(context);
+  if (!PlanPodGroup(context)) return;
   const std::string& job_name = context.job.metadata.name;
   const std::vector<const Replica*> ordered = InCreationOrder(context.replicas);
   for (const Replica* replica : ordered) {

@@ -16,7 +16,8 @@ constexpr char kDecoyUid[] = "decoy-uid";
 
 class Simulator {
  public:
-  Simulator(const JobBuilder& builder, uint32_t seed) : random_(seed) {
+  Simulator(const JobBuilder& builder, uint32_t seed, bool in_gangs)
+      : random_(seed), options_{.gang_scheduler = in_gangs ? kVolcano : ""} {
     truth_.job = builder.job;
     truth_.now = absl::FromUnixSeconds(1'000'000);
     truth_.pods.push_back({.name = "other-worker-0",
@@ -38,6 +39,7 @@ class Simulator {
     for (int tick = 0; tick < ticks; ++tick) {
       truth_.now += absl::Seconds(1);
       for (PodView& pod : truth_.pods) Disturb(pod);
+      DisturbPodGroup();
       RemoveTerminated(0.5);
       if (Chance(0.4)) Refresh();
       Reconcile(/*may_crash=*/true);
@@ -52,6 +54,7 @@ class Simulator {
       // Nothing happens while a restart backs off.
       truth_.now += std::max(absl::Seconds(1), requeue_after_);
       for (PodView& pod : truth_.pods) Advance(pod);
+      for (PodGroupView& group : truth_.pod_groups) group.phase = "Inqueue";
       RemoveTerminated(1);
       Reconcile(/*may_crash=*/false);
       Check();
@@ -61,7 +64,8 @@ class Simulator {
   void ExpectSettled() {
     EXPECT_TRUE(IsFinished(truth_.job.status));
     Refresh();
-    const Plan plan = MakePlan(cache_);
+    EXPECT_TRUE(truth_.pod_groups.empty());
+    const Plan plan = MakePlan(cache_, options_);
     EXPECT_TRUE(plan.actions.empty());
     EXPECT_EQ(plan.status, truth_.job.status);
   }
@@ -101,6 +105,15 @@ class Simulator {
     }
   }
 
+  // Its scheduler admits it, and may send it back; somebody may delete it.
+  void DisturbPodGroup() {
+    for (PodGroupView& group : truth_.pod_groups) {
+      constexpr const char* kPhases[] = {"Pending", "Inqueue", "Running", "Unknown"};
+      if (Chance(0.3)) group.phase = kPhases[Pick(4)];
+    }
+    if (Chance(0.03)) truth_.pod_groups.clear();
+  }
+
   void RemoveTerminated(double p) {
     std::erase_if(truth_.pods, [&](const PodView& pod) { return pod.deletion_time && Chance(p); });
   }
@@ -109,16 +122,18 @@ class Simulator {
   void Refresh() {
     if (Chance(0.7)) cache_.pods = truth_.pods;
     if (Chance(0.7)) cache_.services = truth_.services;
+    if (Chance(0.7)) cache_.pod_groups = truth_.pod_groups;
   }
 
   void Reconcile(bool may_crash) {
     if (!may_crash) {
       cache_.pods = truth_.pods;
       cache_.services = truth_.services;
+      cache_.pod_groups = truth_.pod_groups;
     }
     cache_.job = truth_.job;
     cache_.now = truth_.now;
-    const Plan plan = MakePlan(cache_);
+    const Plan plan = MakePlan(cache_, options_);
     requeue_after_ = plan.requeue_after.value_or(absl::ZeroDuration());
     at_rest_ =
         IsFinished(truth_.job.status) && plan.actions.empty() && plan.status == truth_.job.status;
@@ -134,7 +149,28 @@ class Simulator {
   // A new operator lists everything afresh.
   void Restart() { cache_ = truth_; }
 
+  void Execute(const CreatePodGroup& create) {
+    EXPECT_FALSE(IsFinished(truth_.job.status));
+    EXPECT_FALSE(options_.gang_scheduler.empty());
+    if (!truth_.pod_groups.empty()) return;  // AlreadyExists, and it is ours
+    truth_.pod_groups.push_back(
+        {.name = create.name,
+         .uid = NextUid(),
+         .owner_uid = kTestUid,
+         .spec = {.min_member = create.object["spec"]["minMember"],
+                  .queue = create.object["spec"]["queue"].get<std::string>()}});
+  }
+  void Execute(const UpdatePodGroup& update) { ADD_FAILURE() << update.name << " was right"; }
+  void Execute(const DeletePodGroup& gone) {
+    EXPECT_TRUE(IsFinished(truth_.job.status));
+    std::erase_if(truth_.pod_groups, [&](const PodGroupView& g) { return g.uid == gone.uid; });
+  }
   void Execute(const CreatePod& create) {
+    if (!options_.gang_scheduler.empty()) {
+      ASSERT_FALSE(cache_.pod_groups.empty());
+      EXPECT_NE(cache_.pod_groups[0].phase, "");
+      EXPECT_NE(cache_.pod_groups[0].phase, "Pending");
+    }
     const std::string type = CanonicalReplicaType(create.type);
     EXPECT_LT(create.index, ReplicaCount(truth_.job.spec, type)) << create.name;
     EXPECT_FALSE(recorded_.contains({create.type, create.index})) << create.name << " runs again";
@@ -210,6 +246,7 @@ class Simulator {
   std::string NextUid() { return "uid-" + std::to_string(next_uid_++); }
 
   std::mt19937 random_;
+  const PlanOptions options_;
   Observed truth_;
   Observed cache_;
   std::set<std::pair<std::string, int>> recorded_;
@@ -250,7 +287,8 @@ TEST_P(Simulation, KeepsItsInvariantsUnderChaosAndSettlesAfterwards) {
     const uint32_t seed = static_cast<uint32_t>(GetParam() * kHistories + i);
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    Simulator simulator(RandomJob(random), seed);
+    const JobBuilder job = RandomJob(random);
+    Simulator simulator(job, seed, /*in_gangs=*/random() % 4 == 0);
     simulator.RunChaos();
     simulator.RunCalm();
     simulator.ExpectSettled();

@@ -3,12 +3,14 @@
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
 #include "operator/reconcile/clean.h"
+#include "operator/reconcile/gang.h"
 #include "operator/reconcile/status.h"
 
 namespace tfjob {
 
 void PlanSuspended(Context& context) {
   DeleteEverything(context);
+  DissolveGang(context);
   for (auto& [type, status] : context.plan.status.replica_statuses) status.active = 0;
   const std::string message = absl::StrCat("TFJob ", context.job.metadata.name, " is suspended.");
   if (HasCondition(context.plan.status, kRunning)) {
@@ -24,7 +26,7 @@ void NoteResumed(Context& context) {
   const std::string message = absl::StrCat("TFJob ", context.job.metadata.name, " is resumed.");
   SetCondition(context, kSuspended, kFalse, kReasonResumed, message);
   AddEvent(context, "Normal", kReasonResumed, message);
-  context.plan.status.start_time = context.observed.now;
+  context.plan.status.start_time.reset();  // it starts anew
 }
 
 }  // namespace tfjob
