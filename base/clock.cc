@@ -1,7 +1,9 @@
 #include "base/clock.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <ctime>
+#include <mutex>
 
 #include "absl/time/clock.h"
 
@@ -129,6 +131,18 @@ absl::Time FakeClock::next_deadline() {
   absl::Time next = absl::InfiniteFuture();
   for (const Sleeper* sleeper : sleepers_) next = std::min(next, sleeper->deadline);
   return next;
+}
+
+bool PauseFor(absl::Duration duration, std::stop_token stop) {
+  std::mutex mutex;
+  std::condition_variable_any changed;  // knows stop tokens
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, stop, absl::ToChronoNanoseconds(duration), [] { return false; });
+  return !stop.stop_requested();
+}
+
+std::string TimeText(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
 }  // namespace base

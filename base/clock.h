@@ -1,6 +1,8 @@
 // Time as a parameter: the real clocks, and a fake one for tests.
 #pragma once
 
+#include <stop_token>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -53,5 +55,11 @@ class FakeClock : public Clock {
   absl::Time now_ ABSL_GUARDED_BY(mutex_);
   std::vector<Sleeper*> sleepers_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Sleeps for `duration`, or until stop is requested: then false.
+bool PauseFor(absl::Duration duration, std::stop_token stop);
+
+// RFC 3339 in UTC with whole seconds, as Kubernetes writes metav1.Time: 2026-01-31T12:00:00Z.
+std::string TimeText(absl::Time time);
 
 }  // namespace base

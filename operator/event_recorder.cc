@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "operator/api/names.h"
 
@@ -29,10 +30,6 @@ struct Sent {
   absl::Time last_write;
 };
 
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
-}
-
 // One name for what is the same, so that a restarted operator finds it again: FNV-1a.
 std::string EventName(const Queued& queued) {
   uint64_t hash = 14695981039346656037ULL;
@@ -47,7 +44,7 @@ std::string EventName(const Queued& queued) {
 }
 
 Json EventObject(const Queued& queued, const std::string& name, const std::string& instance) {
-  const std::string time = TimeText(queued.since);
+  const std::string time = base::TimeText(queued.since);
   return {{"apiVersion", "v1"},
           {"kind", "Event"},
           {"metadata", {{"name", name}, {"namespace", queued.ns}}},
@@ -181,7 +178,7 @@ class EventRecorderImpl : public EventRecorder {
                            absl::Time now) {
     return client_
         .Patch(kube::kEvents, ns, name, kube::PatchType::kMerge,
-               {{"count", count}, {"lastTimestamp", TimeText(now)}}, "", stop_.get_token())
+               {{"count", count}, {"lastTimestamp", base::TimeText(now)}}, "", stop_.get_token())
         .status();
   }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/json_read.h"
 #include "operator/api/names.h"
 #include "operator/pod_view.h"
 #include "operator/reconcile/status.h"
@@ -35,14 +36,10 @@ std::vector<const Kind*> Select(const std::vector<Action>& actions) {
   return out;
 }
 
-std::string Message(const absl::Status& status) {
-  return std::string(status.message().data(), status.message().size());
-}
-
 }  // namespace
 
 std::string AdviceFor(const absl::Status& error) {
-  const std::string text = Message(error);
+  const std::string text(error.message());
   if (absl::StrContains(text, "exceeded quota")) {
     return "raise the quota or free what others use of it";
   }
@@ -107,6 +104,11 @@ class Executor::Run {
       Tell(kReasonDeletedPod, "Deleted pod: ", deleted_pods_);
       Tell(kReasonDeletedService, "Deleted service: ", deleted_services_);
     }
+    if (options_.single_events && !deleted_pod_groups_.empty()) {
+      out_.events.push_back(
+          {"Normal", kReasonJobTerminated, "Job has been terminated. Deleting PodGroup"});
+    }
+    Tell(kReasonDeletedPodGroup, "Deleted PodGroup: ", deleted_pod_groups_);
     if (out_.deleted_job) {
       out_.events.push_back({"Normal", kReasonDeletedJob, "Deleted job: " + job_.metadata.name});
     }
@@ -123,6 +125,36 @@ class Executor::Run {
   bool Do(const CreateService& create) {
     return Create(kube::kServices, create.name, create.object, created_services_,
                   {kReasonFailedCreateService, kReasonForeignService, "Service"});
+  }
+  bool Do(const CreatePodGroup& create) {
+    const absl::StatusOr<Json> made =
+        client_.Create(options_.pod_groups, ns_, create.object, stop_);
+    if (absl::IsAlreadyExists(made.status())) return TakePodGroup(create);
+    if (!made.ok()) return RefusedPodGroup(made.status(), kReasonFailedCreatePodGroup, "creating");
+    cache_.NotePodGroup(*made);
+    return true;
+  }
+  bool Do(const UpdatePodGroup& update) {
+    const absl::StatusOr<Json> updated =
+        client_.Patch(options_.pod_groups, ns_, update.name, kube::PatchType::kMerge,
+                      {{"metadata", {{"uid", update.uid}}}, {"spec", update.spec}}, "", stop_);
+    if (absl::IsNotFound(updated.status())) {
+      cache_.NotePodGroupGone(key_, update.uid);
+      return Failed(absl::UnavailableError(
+          absl::StrCat("PodGroup ", update.name, " has gone and has to be made again")));
+    }
+    if (!updated.ok()) {
+      return RefusedPodGroup(updated.status(), kReasonFailedUpdatePodGroup, "updating");
+    }
+    cache_.NotePodGroup(*updated);
+    return true;
+  }
+  bool Do(const DeletePodGroup& gone) {
+    const absl::Status status =
+        client_.Delete(options_.pod_groups, ns_, gone.name, {.uid = gone.uid}, stop_);
+    if (status.ok()) cache_.NotePodGroupDeleting(key_, gone.uid);
+    if (IsGone(status)) cache_.NotePodGroupGone(key_, gone.uid);
+    return Deleted(status, gone.name, deleted_pod_groups_, kReasonFailedDeletePodGroup);
   }
   bool Do(const DeletePod& gone) {
     const absl::Status status =
@@ -161,7 +193,7 @@ class Executor::Run {
     out_.deleted_job = status.ok();
     if (status.ok() || IsGone(status)) return true;
     out_.events.push_back(
-        {"Warning", kReasonFailedDeleteJob, absl::StrCat("Error deleting: ", Message(status))});
+        {"Warning", kReasonFailedDeleteJob, absl::StrCat("Error deleting: ", status.message())});
     out_.error.Update(status);
     return false;
   }
@@ -186,7 +218,7 @@ class Executor::Run {
     }
     if (absl::IsAlreadyExists(made.status())) return TakeExisting(resource, name, reasons);
     if (MayPass(made.status())) return Failed(made.status());
-    std::string message = absl::StrCat("Error creating: ", Message(made.status()));
+    std::string message = absl::StrCat("Error creating: ", made.status().message());
     if (const std::string advice = AdviceFor(made.status()); !advice.empty()) {
       absl::StrAppend(&message, " (to do: ", advice, ")");
     }
@@ -199,7 +231,7 @@ class Executor::Run {
     const absl::StatusOr<Json> there = client_.Get(resource, ns_, name, stop_);
     if (!there.ok()) {
       return Failed(absl::UnavailableError(absl::StrCat(
-          reasons.kind, " ", name, " exists but cannot be read: ", Message(there.status()))));
+          reasons.kind, " ", name, " exists but cannot be read: ", there.status().message())));
     }
     const bool is_pod = resource == kube::kPods;
     const PodView view = PodViewOf(*there);  // of a service: name, labels and owner
@@ -221,6 +253,58 @@ class Executor::Run {
     return true;  // the others need not wait for it
   }
 
+  // The one of an operator before us (v1.9 gives it no labels) becomes ours, and so does one that
+  // has no owner, as with v1.9.
+  bool TakePodGroup(const CreatePodGroup& create) {
+    const absl::StatusOr<Json> there = client_.Get(options_.pod_groups, ns_, create.name, stop_);
+    if (!there.ok()) {
+      return Failed(absl::UnavailableError(absl::StrCat(
+          "PodGroup ", create.name, " exists but cannot be read: ", there.status().message())));
+    }
+    const PodView view = PodViewOf(*there);  // name, labels and owner
+    const bool ours = view.owner_uid == job_.metadata.uid;
+    if (view.deletion_time || (view.owned_by_namesake && !ours)) {
+      return Failed(absl::UnavailableError(
+          absl::StrCat("PodGroup ", create.name, " of before is still being removed")));
+    }
+    if (!ours && !view.owner_uid.empty()) {
+      return Blocked({kReasonForeignPodGroup, absl::StrCat("PodGroup ", create.name,
+                                                           " belongs to another owner; delete or "
+                                                           "rename it")});
+    }
+    if (ours && JobKeyOf(*there) == key_) return NotePodGroup(*there);
+    const Json& wanted = create.object["metadata"];
+    Json owners = base::ArrayAt(base::At(*there, "metadata"), "ownerReferences");
+    if (!ours) owners.push_back(wanted["ownerReferences"][0]);
+    const absl::StatusOr<Json> taken =
+        client_.Patch(options_.pod_groups, ns_, create.name, kube::PatchType::kMerge,
+                      {{"metadata",
+                        {{"uid", view.uid},
+                         {"labels", wanted["labels"]},
+                         {"ownerReferences", std::move(owners)}}}},
+                      "", stop_);
+    if (!taken.ok()) {
+      return RefusedPodGroup(taken.status(), kReasonFailedUpdatePodGroup, "updating");
+    }
+    return NotePodGroup(*taken);
+  }
+
+  bool NotePodGroup(const Json& pod_group) {
+    cache_.NotePodGroup(pod_group);
+    absl::MutexLock lock(&mutex_);
+    out_.look_again = true;
+    return true;
+  }
+
+  bool RefusedPodGroup(const absl::Status& status, const char* reason, const char* doing) {
+    if (MayPass(status)) return Failed(status);
+    const char* advice = absl::IsNotFound(status)
+                             ? "install the CRD of PodGroups, or create the namespace"
+                             : "correct runPolicy.schedulingPolicy of the TFJob, or allow it";
+    return Blocked({reason, absl::StrCat("Error ", doing, " PodGroup: ", status.message(),
+                                         " (to do: ", advice, ")")});
+  }
+
   void Note(const kube::Resource& resource, const Json& object) {
     if (resource == kube::kPods) {
       cache_.NotePod(object);
@@ -239,7 +323,7 @@ class Executor::Run {
     if (IsGone(status)) return true;
     if (!MayPass(status)) {
       out_.events.push_back(
-          {"Warning", failed_reason, absl::StrCat("Error deleting: ", Message(status))});
+          {"Warning", failed_reason, absl::StrCat("Error deleting: ", status.message())});
     }
     out_.error.Update(status);
     return false;
@@ -287,7 +371,7 @@ class Executor::Run {
   Execution out_ ABSL_GUARDED_BY(mutex_);
   std::vector<Trouble> taken_ ABSL_GUARDED_BY(mutex_);
   // Filled under the mutex too.
-  Names created_pods_, deleted_pods_, created_services_, deleted_services_;
+  Names created_pods_, deleted_pods_, created_services_, deleted_services_, deleted_pod_groups_;
 };
 
 Executor::Executor(kube::Client* client, JobCache* cache, Helpers* helpers, ExecutorOptions options)
@@ -297,8 +381,9 @@ Execution Executor::Execute(const TfJob& job, const std::vector<Action>& actions
                             std::stop_token stop) {
   Run run(this, job, std::move(stop));
   if (run.All<DeletePod>(actions) && run.All<DeleteService>(actions) &&
-      run.All<DeleteJob>(actions) && run.All<AdoptService>(actions) &&
-      run.All<CreateService>(actions)) {
+      run.All<DeletePodGroup>(actions) && run.All<DeleteJob>(actions) &&
+      run.All<AdoptService>(actions) && run.All<CreatePodGroup>(actions) &&
+      run.All<UpdatePodGroup>(actions) && run.All<CreateService>(actions)) {
     run.All<CreatePod>(actions);
   }
   return std::move(run).Finish();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "base/nearest.h"
 #include "base/status_macros.h"
 #include "operator/api/names.h"
+#include "operator/runtime/health_server.h"
 
 namespace tfjob {
 namespace {
@@ -26,6 +28,12 @@ struct Flag {
   std::function<absl::Status(const std::string&)> set;
 };
 using Flags = std::map<std::string, Flag>;
+
+// What is judged only when all flags are known.
+struct Pending {
+  std::vector<std::string> schemes;
+  std::optional<bool> enable_gangs;
+};
 
 absl::Status Bad(const std::string& value, const std::string& wanted) {
   return absl::InvalidArgumentError(absl::StrCat("\"", value, "\": must be ", wanted));
@@ -99,12 +107,9 @@ absl::Status AddNamespaces(const std::string& value, std::vector<std::string>& o
 // ":8080", "127.0.0.1:8080", or "0" for none.
 Flag Address(std::string* out, std::string help) {
   return {Flag::Kind::kValue, std::move(help), [out](const std::string& value) {
-            const size_t colon = value.rfind(':');
-            int port = -1;
-            const bool good = value == "0" || (colon != std::string::npos &&
-                                               absl::SimpleAtoi(value.substr(colon + 1), &port) &&
-                                               port >= 0 && port <= 65535);
-            if (!good) return Bad(value, "an address such as :8080 or 127.0.0.1:8080, or 0");
+            if (value.empty() || !runtime::ParseListenAddress(value).ok()) {
+              return Bad(value, "an address such as :8080 or 127.0.0.1:8080, or 0");
+            }
             *out = value;
             return absl::OkStatus();
           }};
@@ -157,12 +162,25 @@ Flag SchemeFlag(std::vector<std::string>* out) {
 }
 
 Flag GangFlag(OperatorOptions* o) {
-  return {Flag::Kind::kValue, "accepted; PodGroups are not made", [o](const std::string& value) {
-            if (!value.empty() && value != "none") {
-              o->notes.push_back(absl::StrCat(
-                  "--gang-scheduler-name=", value,
-                  ": this version makes no PodGroups; pods are created at once, each on its own"));
-            }
+  return {Flag::Kind::kValue,
+          "scheduler that places each job as a whole, by a PodGroup: volcano, or one of "
+          "scheduler-plugins; empty or none: each pod on its own",
+          [o](const std::string& value) {
+            const bool is_name = std::all_of(value.begin(), value.end(), [](char c) {
+              return absl::ascii_isalnum(c) || c == '-' || c == '.';
+            });
+            if (!is_name) return Bad(value, "the name of a scheduler such as volcano");
+            o->gang_scheduler = absl::EqualsIgnoreCase(value, "none") ? "" : value;
+            return absl::OkStatus();
+          }};
+}
+
+// tf-operator's switch; its default for the name was volcano.
+Flag EnableGangFlag(std::optional<bool>* enable) {
+  return {Flag::Kind::kSwitch,
+          "as --gang-scheduler-name=volcano unless that names another; false: no gangs at all",
+          [enable](const std::string& value) {
+            ASSIGN_OR_RETURN(*enable, ToBool(value));
             return absl::OkStatus();
           }};
 }
@@ -187,7 +205,7 @@ Flag CleanPolicyFlag(OperatorOptions* o) {
           }};
 }
 
-void AddOwnFlags(OperatorOptions* o, std::vector<std::string>* schemes, Flags& flags) {
+void AddOwnFlags(OperatorOptions* o, Pending* pending, Flags& flags) {
   flags["kubeconfig"] =
       Text(&o->kubeconfig, "path of a kubeconfig; empty: as kubectl, or the pod's");
   flags["context"] = Text(&o->context, "context of the kubeconfig; empty: its current one");
@@ -220,20 +238,20 @@ void AddOwnFlags(OperatorOptions* o, std::vector<std::string>* schemes, Flags& f
       Switch(&o->evaluator_in_cluster, "list evaluators in TF_CONFIG's cluster, as v1.9 does");
   flags["log-format"] = LogFormatFlag(o);
   flags["log-level"] = LogLevelFlag(o);
-  flags["enable-scheme"] = SchemeFlag(schemes);
+  flags["gang-scheduler-name"] = GangFlag(o);
+  flags["enable-scheme"] = SchemeFlag(&pending->schemes);
   flags["version"] = Switch(&o->show_version, "print the version and exit");
   flags["help"] = Switch(&o->show_help, "print this and exit");
 }
 
 // Of training-operator v1.9 and tf-operator.
-void AddOldFlags(OperatorOptions* o, Flags& flags) {
+void AddOldFlags(OperatorOptions* o, Pending* pending, Flags& flags) {
   constexpr Flag::Kind kValue = Flag::Kind::kValue;
   constexpr Flag::Kind kSwitch = Flag::Kind::kSwitch;
   const auto ignore = [&](const char* name, const char* why, Flag::Kind kind = Flag::Kind::kValue) {
     flags[name] = Ignored(o, name, kind, why);
   };
-  flags["gang-scheduler-name"] = GangFlag(o);
-  ignore("enable-gang-scheduling", "this version makes no PodGroups", kSwitch);
+  flags["enable-gang-scheduling"] = EnableGangFlag(&pending->enable_gangs);
   flags["threadiness"] = flags["controller-threads"];
   flags["monitoring-port"] = {kValue, "port of /metrics", [o](const std::string& value) {
                                 int port = 0;
@@ -276,10 +294,10 @@ void AddOldFlags(OperatorOptions* o, Flags& flags) {
   }
 }
 
-Flags AllFlags(OperatorOptions* options, std::vector<std::string>* schemes) {
+Flags AllFlags(OperatorOptions* options, Pending* pending) {
   Flags flags;
-  AddOwnFlags(options, schemes, flags);
-  AddOldFlags(options, flags);
+  AddOwnFlags(options, pending, flags);
+  AddOldFlags(options, pending, flags);
   return flags;
 }
 
@@ -346,9 +364,13 @@ absl::StatusOr<OperatorOptions> ParseFlags(
   OperatorOptions options;
   options.cluster_domain = environment("CUSTOM_CLUSTER_DOMAIN");
   options.leader_namespace = environment("MY_POD_NAMESPACE");
-  std::vector<std::string> schemes;
-  RETURN_IF_ERROR(ParseAll(arguments, AllFlags(&options, &schemes)));
-  for (const std::string& scheme : schemes) {
+  Pending pending;
+  RETURN_IF_ERROR(ParseAll(arguments, AllFlags(&options, &pending)));
+  if (pending.enable_gangs == false) options.gang_scheduler.clear();
+  if (pending.enable_gangs == true && options.gang_scheduler.empty()) {
+    options.gang_scheduler = kVolcano;
+  }
+  for (const std::string& scheme : pending.schemes) {
     if (scheme != "TFJob") {
       options.notes.push_back(
           absl::StrCat("--enable-scheme=", scheme, " has no effect: only TFJobs are served"));
@@ -361,15 +383,15 @@ absl::StatusOr<OperatorOptions> ParseFlags(
       return absl::InvalidArgumentError(absl::StrCat("$KUBEFLOW_NAMESPACE: ", added.message()));
     }
   }
-  RETURN_IF_ERROR(CheckTogether(options, schemes));
+  RETURN_IF_ERROR(CheckTogether(options, pending.schemes));
   return options;
 }
 
 std::string FlagsHelp() {
   OperatorOptions options;
-  std::vector<std::string> schemes;
+  Pending pending;
   std::string out = "trainyard-operator: runs kubeflow.org/v1 TFJobs on a Kubernetes cluster.\n\n";
-  for (const auto& [name, flag] : AllFlags(&options, &schemes)) {
+  for (const auto& [name, flag] : AllFlags(&options, &pending)) {
     absl::StrAppend(&out, "  --", name, flag.kind == Flag::Kind::kValue ? "=VALUE" : "", "\n      ",
                     flag.help, "\n");
   }

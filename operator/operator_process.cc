@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 #include <atomic>
-#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,12 +11,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "base/log.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "operator/api/names.h"
 #include "operator/event_recorder.h"
 #include "operator/executor.h"
 #include "operator/job_cache.h"
 #include "operator/job_metrics.h"
+#include "operator/pod_groups.h"
 #include "operator/runtime/controller.h"
 #include "operator/runtime/health_server.h"
 #include "operator/runtime/leader.h"
@@ -38,9 +39,8 @@ constexpr absl::Duration kEventGrace = absl::Milliseconds(500);
 constexpr int kPageSize = 200;  // objects of one list page in memory at once
 
 std::string Identity(const std::string& host) {
-  std::random_device device;
-  const uint64_t tag = (static_cast<uint64_t>(device()) << 32) | device();
-  return absl::StrCat(host.empty() ? "trainyard" : host, "_", absl::Hex(tag, absl::kZeroPad16));
+  return absl::StrCat(host.empty() ? "trainyard" : host, "_",
+                      absl::Hex(base::RandomId(), absl::kZeroPad16));
 }
 
 std::string NamespaceOf(const std::string& key) { return key.substr(0, key.find('/')); }
@@ -62,13 +62,18 @@ class Process {
         cache_(CacheOptions()),
         helpers_(options.calls_per_job),
         executor_(client_.get(), &cache_, &helpers_,
-                  {.width = options.calls_per_job, .single_events = options.compat_v19}),
+                  {.width = options.calls_per_job,
+                   .single_events = options.compat_v19,
+                   .pod_groups = PodGroupsOf(options.gang_scheduler)}),
         events_(EventRecorder::Create(client_.get(), {.instance = surroundings.host})),
         events_sampler_(metrics_->AddSampler([this] { SampleEvents(); })),
         cache_sampler_(metrics_->AddSampler([this] { SampleCache(); })),
         jobs_({client_.get(), &cache_, &executor_, events_.get(), &job_metrics_}, JobOptions()) {}
 
   absl::Status Run(std::stop_token stop) {
+    if (!options_.gang_scheduler.empty()) {
+      RETURN_IF_ERROR(CheckPodGroupsServed(*client_, options_.gang_scheduler, Namespaces()[0]));
+    }
     MakeController();
     MakeElector();
     MakeWatchers();
@@ -104,8 +109,8 @@ class Process {
     JobCacheOptions out;
     out.remember_succeeded = !options_.compat_v19;
     out.parse.flat_run_policy = !options_.compat_v19;
-    out.on_change = [this](const std::string& key) {
-      if (leading_) queue_->Add(key);
+    out.on_change = [this](const std::string& key, runtime::Priority priority) {
+      if (leading_) queue_->Add(key, priority);
     };
     out.on_job_deleted = [this](const std::string& key) {
       if (leading_) job_metrics_.Deleted(NamespaceOf(key));
@@ -119,6 +124,7 @@ class Process {
     out.plan.cluster_domain = options_.cluster_domain;
     out.plan.default_clean_pod_policy = options_.default_clean_pod_policy;
     out.plan.evaluator_in_cluster = options_.evaluator_in_cluster;
+    out.plan.gang_scheduler = options_.gang_scheduler;
     out.counter_delay = options_.status_delay;
     return out;
   }
@@ -161,14 +167,21 @@ class Process {
     sinks_.push_back(std::move(sink));
   }
 
+  // Those to watch; "" is all.
+  std::vector<std::string> Namespaces() const {
+    return options_.namespaces.empty() ? std::vector<std::string>{""} : options_.namespaces;
+  }
+
   void MakeWatchers() {
     const std::string ours = absl::StrCat(kLabelOperatorName, "=", kOperatorName);
-    std::vector<std::string> namespaces = options_.namespaces;
-    if (namespaces.empty()) namespaces.emplace_back();
-    for (const std::string& ns : namespaces) {
+    const kube::Resource pod_groups = PodGroupsOf(options_.gang_scheduler);
+    for (const std::string& ns : Namespaces()) {
       Watch(kube::kTfJobs, ns, "", cache_.MakeJobSink(ns));
       Watch(kube::kPods, ns, ours, cache_.MakePodSink(ns));
       Watch(kube::kServices, ns, ours, cache_.MakeServiceSink(ns));
+      if (!pod_groups.plural.empty()) {
+        Watch(pod_groups, ns, ours, cache_.MakePodGroupSink(ns));
+      }
     }
   }
 

@@ -89,6 +89,7 @@ inline constexpr char kReasonPodGroupPending[] = "PodGroupPending";
 inline constexpr char kReasonForeignPodGroup[] = "PodGroupNameTaken";
 inline constexpr char kReasonFailedCreatePodGroup[] = "FailedCreatePodGroup";
 inline constexpr char kReasonFailedUpdatePodGroup[] = "FailedUpdatePodGroup";
+inline constexpr char kReasonJobTerminated[] = "JobTerminated";
 inline constexpr char kReasonDeletedPodGroup[] = "SuccessfulDeletePodGroup";
 inline constexpr char kReasonFailedDeletePodGroup[] = "FailedDeletePodGroup";
 

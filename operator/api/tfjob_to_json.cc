@@ -1,15 +1,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/clock.h"
 #include "operator/api/names.h"
 #include "operator/api/tfjob.h"
 
 namespace tfjob {
 namespace {
-
-// metav1.Time has whole seconds.
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
-}
 
 void Put(Json& object, const char* key, const std::string& value) {
   if (!value.empty()) object[key] = value;
@@ -20,7 +16,7 @@ void Put(Json& object, const char* key, const std::map<std::string, std::string>
 }
 
 void Put(Json& object, const char* key, const std::optional<absl::Time>& value) {
-  if (value) object[key] = TimeText(*value);
+  if (value) object[key] = base::TimeText(*value);
 }
 
 template <typename Number>
@@ -105,12 +101,13 @@ Json SpecToJson(const TfJobSpec& spec) {
 Json StatusToJson(const TfJobStatus& status) {
   Json out = Json::object();
   for (const Condition& condition : status.conditions) {
-    out["conditions"].push_back({{"type", condition.type},
-                                 {"status", condition.status},
-                                 {"reason", condition.reason},
-                                 {"message", condition.message},
-                                 {"lastUpdateTime", TimeText(condition.last_update_time)},
-                                 {"lastTransitionTime", TimeText(condition.last_transition_time)}});
+    out["conditions"].push_back(
+        {{"type", condition.type},
+         {"status", condition.status},
+         {"reason", condition.reason},
+         {"message", condition.message},
+         {"lastUpdateTime", base::TimeText(condition.last_update_time)},
+         {"lastTransitionTime", base::TimeText(condition.last_transition_time)}});
   }
   int restarts = 0;
   for (const auto& [type, replica] : status.replica_statuses) {

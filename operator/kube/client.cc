@@ -3,12 +3,11 @@
 #include "operator/kube/client.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/json_read.h"
 #include "base/status_macros.h"
 #include "base/str_cat.h"
@@ -22,16 +21,6 @@ constexpr absl::Duration kFirstWait = absl::Milliseconds(100);
 constexpr absl::Duration kLongestWait = absl::Seconds(5);
 // A server that asks for more is for the caller's queue, not for a thread that sleeps.
 constexpr absl::Duration kLongestRetryAfter = absl::Seconds(15);
-
-// False = stop was requested. A condition variable of the standard library, as it knows stop
-// tokens.
-bool WaitFor(absl::Duration duration, std::stop_token stop) {
-  std::mutex mutex;
-  std::condition_variable_any changed;
-  std::unique_lock lock(mutex);
-  changed.wait_for(lock, stop, absl::ToChronoNanoseconds(duration), [] { return false; });
-  return !stop.stop_requested();
-}
 
 double RandomFactor() {
   thread_local std::mt19937 engine{std::random_device{}()};
@@ -48,7 +37,7 @@ class ClientImpl : public Client {
  public:
   ClientImpl(std::shared_ptr<Transport> transport, ClientOptions options)
       : transport_(std::move(transport)), options_(std::move(options)) {
-    if (!options_.wait) options_.wait = WaitFor;
+    if (!options_.wait) options_.wait = base::PauseFor;
   }
 
   absl::StatusOr<Json> Get(const Resource& resource, const std::string& ns, const std::string& name,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace kube {
 namespace {
@@ -46,10 +47,6 @@ bool HasStatus(const FakeResource& resource) {
 bool IsCustom(const FakeResource& resource) {
   return absl::StrContains(resource.group_version, ".") &&
          !absl::StrContains(resource.group_version, ".k8s.io/");
-}
-
-std::string Stamp(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
 bool IsLabel(const std::string& text, bool must_begin_with_letter) {
@@ -203,7 +200,7 @@ FakeAnswer FakeStore::Create(const FakeResource& resource, const std::string& ns
   metadata["name"] = name;
   if (!ns.empty()) metadata["namespace"] = ns;
   metadata["uid"] = absl::StrFormat("00000000-0000-4000-8000-%012d", ++uids_);
-  metadata["creationTimestamp"] = Stamp(options_.clock->Now());
+  metadata["creationTimestamp"] = base::TimeText(options_.clock->Now());
   metadata.erase("deletionTimestamp");
   if (IsCustom(resource)) metadata["generation"] = 1;
   if (HasStatus(resource)) object.erase("status");
@@ -386,7 +383,7 @@ void FakeStore::BeginDeletion(const FakeResource& resource, const std::string& k
   const bool graceful = options_.graceful_pods && resource.plural == "pods" && !at_once;
   if (!graceful && !HasFinalizers(next)) return Erase(resource, key);
   if (!IsTerminating(stored)) {
-    metadata["deletionTimestamp"] = Stamp(options_.clock->Now());
+    metadata["deletionTimestamp"] = base::TimeText(options_.clock->Now());
     metadata["deletionGracePeriodSeconds"] = graceful ? 30 : 0;
     Commit(resource, key, std::move(next));
   }
@@ -465,7 +462,7 @@ Json FakeStore::Put(const FakeResource& resource, Json object) {
     metadata["uid"] = absl::StrFormat("00000000-0000-4000-8000-%012d", ++uids_);
   }
   if (!metadata.contains("creationTimestamp")) {
-    metadata["creationTimestamp"] = Stamp(options_.clock->Now());
+    metadata["creationTimestamp"] = base::TimeText(options_.clock->Now());
   }
   return Commit(resource, key, std::move(object));
 }

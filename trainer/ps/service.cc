@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <random>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/log.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "trainer/ps/background.h"
 #include "trainer/ps/exchange_handler.h"
@@ -36,11 +36,6 @@ using grpc::ServerUnaryReactor;
 constexpr size_t kMaxSnapshots = 2;
 constexpr absl::Duration kMaxHold = absl::Seconds(5);
 constexpr absl::Duration kShutdownGrace = absl::Milliseconds(500);
-
-uint64_t RandomId() {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32 | device()) | 1;  // never 0
-}
 
 // gRPC's own log lines go where ours go; what matters of them is in our error messages.
 void LogOfGrpc(gpr_log_func_args* line) { base::LogDebug("gRPC says", {{"err", line->message}}); }
@@ -95,7 +90,7 @@ class PsServerImpl final : public PsServer, private GeneratedService {
  public:
   explicit PsServerImpl(PsServerOptions options)
       : options_(std::move(options)),
-        incarnation_(RandomId()),
+        incarnation_(base::RandomId()),
         store_(options_.shard, options_.shard_count, options_.worker_lease),
         handler_(&store_, clock_, incarnation_, options_.shard) {}
 

@@ -12,12 +12,12 @@
 #include <climits>
 #include <cstring>
 #include <new>
-#include <random>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 
 namespace trainer {
@@ -29,11 +29,6 @@ constexpr std::chrono::microseconds kSpin{20};
 constexpr size_t kPage = 4096;
 constexpr int kMaxServers = 4096;
 constexpr off_t kWorkerByte = 0;  // server i holds byte 1 + i
-
-uint64_t Random64() {
-  std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
-}
 
 size_t RoundUp(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -113,7 +108,8 @@ size_t FileBytes(int64_t elements, int64_t servers) {
 
 absl::StatusOr<std::vector<std::unique_ptr<SharedMemory>>> SharedMemory::Create(int64_t elements,
                                                                                 int servers) {
-  const std::string name = absl::StrCat(kNamePrefix, absl::Hex(Random64()), absl::Hex(Random64()));
+  const std::string name =
+      absl::StrCat(kNamePrefix, absl::Hex(base::RandomId()), absl::Hex(base::RandomId()));
   std::vector<std::unique_ptr<SharedMemory>> channels;
   for (int i = 0; i < servers; ++i) {
     const int fd = i == 0 ? shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
@@ -134,7 +130,7 @@ absl::StatusOr<std::vector<std::unique_ptr<SharedMemory>>> SharedMemory::Create(
   if (channels.empty()) return channels;
   RETURN_IF_ERROR(channels[0]->LockOwnByte());
   new (channels[0]->base_)
-      Control{.magic = kMagic, .nonce = Random64(), .elements = elements, .servers = servers};
+      Control{.magic = kMagic, .nonce = base::RandomId(), .elements = elements, .servers = servers};
   return channels;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/exit_codes.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -139,7 +140,7 @@ absl::Status RunEvaluator(const Options& options, const Role& role, Backend& bac
                                  ", ", absl::ToInt64Seconds(now - last_news), " s"));
       next_log += absl::Seconds(10);
     }
-    PauseFor(absl::Seconds(options.eval_every_secs), stop);
+    base::PauseFor(absl::Seconds(options.eval_every_secs), stop);
   }
   return absl::CancelledError("stopped");
 }

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <random>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "base/exit_codes.h"
 #include "base/log.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "trainer/train/task_client.h"
 
@@ -87,11 +87,6 @@ class Mailbox {
   std::vector<Letter> letters_;
 };
 
-uint64_t RandomSession() {
-  std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
-}
-
 // Errors that another try, or the worker's return, may cure.
 bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -103,7 +98,7 @@ class RemoteStep final : public TrainStep {
   RemoteStep(const Options& options, const Role& role, TrainStrategy* strategy)
       : strategy_(strategy),
         wait_timeout_(absl::Seconds(options.wait_timeout_secs)),
-        session_(RandomSession()),
+        session_(base::RandomId()),
         config_path_(options.config) {
     start_.set_session(session_);
     for (const std::string& arg : options.args) start_.add_args(arg);

@@ -1,11 +1,11 @@
 #include "trainer/train/rendezvous.h"
 
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "trainer/train/wait.h"
 
@@ -15,10 +15,7 @@ namespace {
 // Bounds how late a stop is noticed.
 constexpr absl::Duration kCallTimeout = absl::Seconds(2);
 
-std::string RandomName() {
-  std::random_device device;
-  return absl::StrCat(absl::Hex(device(), absl::kZeroPad8), absl::Hex(device(), absl::kZeroPad8));
-}
+std::string RandomName() { return absl::StrCat(absl::Hex(base::RandomId(), absl::kZeroPad16)); }
 
 std::string JoinKey(int rank) { return absl::StrCat("allreduce/join/", rank); }
 std::string GroupKey(const std::string& announcement) {

@@ -9,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/exit_codes.h"
+#include "base/random_id.h"
 #include "trainer/train/task.grpc.pb.h"
 #include "trainer/train/task_client.h"
 
@@ -357,16 +357,11 @@ std::string WhyCannotListen(const std::string& address) {
   return reason;
 }
 
-uint64_t RandomIncarnation() {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32 | device()) | 1;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TaskServer>> TaskServer::Start(const TaskServerOptions& options) {
   TaskServerOptions complete = options;
-  if (complete.incarnation == 0) complete.incarnation = RandomIncarnation();
+  if (complete.incarnation == 0) complete.incarnation = base::RandomId();
   auto server = std::make_unique<TaskServerImpl>(complete);
   if (!server->Listen()) {
     return base::UsageError(absl::StrCat(base::TaskName(options.task), " cannot listen on ",

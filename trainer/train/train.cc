@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/exit_codes.h"
 #include "base/log.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "trainer/train/checkpoint_saver.h"
 #include "trainer/train/evaluate.h"
@@ -23,11 +23,6 @@
 
 namespace trainer {
 namespace {
-
-uint64_t RandomIncarnation() {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32) | device();
-}
 
 // How often a parameter server may be lost between the last step and the final checkpoint.
 constexpr int kMaxLossesAtEnd = 10;
@@ -308,7 +303,7 @@ absl::StatusOr<std::unique_ptr<TrainStrategy>> MakeStrategy(const Options& optio
   PsStrategyOptions ps;
   ps.client.addresses = role.ps_addresses;
   ps.client.task = role.task;
-  ps.client.incarnation = RandomIncarnation();
+  ps.client.incarnation = base::RandomId();
   ps.client.wire_dtype = options.wire_dtype == "bf16" ? WireDtype::kBf16 : WireDtype::kF32;
   ps.client.same_node = options.same_node;
   ps.client.trainers = role.trainers;

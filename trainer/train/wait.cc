@@ -1,25 +1,16 @@
 #include "trainer/train/wait.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/exit_codes.h"
 #include "base/log.h"
 #include "trainer/checkpoint/checkpoint.h"
 
 namespace trainer {
-
-bool PauseFor(absl::Duration duration, std::stop_token stop) {
-  std::mutex mutex;
-  std::condition_variable_any condition;
-  std::unique_lock lock(mutex);
-  condition.wait_for(lock, stop, absl::ToChronoNanoseconds(duration), [] { return false; });
-  return !stop.stop_requested();
-}
 
 std::optional<int64_t> EndedAlready(const std::string& dir, int64_t last_step) {
   if (dir.empty() || last_step == 0) return std::nullopt;
@@ -51,7 +42,7 @@ absl::Status Waiter::StillWaitingFor(const std::vector<std::string>& missing) {
   }
   const absl::Duration pause = std::min(pause_, start_ + timeout_ - now);
   pause_ = std::min(pause_ * 1.5, absl::Milliseconds(500));
-  if (!PauseFor(pause, stop_))
+  if (!base::PauseFor(pause, stop_))
     return absl::CancelledError(absl::StrCat("stopped while waiting for ", who));
   return absl::OkStatus();
 }

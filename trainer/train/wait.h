@@ -13,9 +13,6 @@
 
 namespace trainer {
 
-// Sleeps for `duration` or until `stop`; returns false if stopped.
-bool PauseFor(absl::Duration duration, std::stop_token stop);
-
 // The step of the newest complete checkpoint, if that is `last_step` or later: training has ended
 // already, and who is waited for may never come. Says so in the log. nullopt also where `dir` is
 // empty or `last_step` is 0 (not known).
