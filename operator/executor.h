@@ -1,6 +1,6 @@
-// Carries a plan's actions out through the API: deletes, then services, then pods, each kind side
-// by side, each call with a deadline. Says what was done and what stood in the way; writes no
-// status.
+// Carries a plan's actions out through the API: deletes, then the PodGroup, then services, then
+// pods, each kind side by side, each call with a deadline. Says what was done and what stood in the
+// way; writes no status.
 #pragma once
 
 #include <stop_token>
@@ -19,6 +19,7 @@ struct ExecutorOptions {
   int width = 8;  // calls at a time for one job
   // One event for each action, as v1.9 sends them, instead of one for each kind.
   bool single_events = false;
+  kube::Resource pod_groups;  // of the gang scheduler; empty where there is none
 };
 
 struct Execution {

@@ -39,6 +39,9 @@ struct OperatorOptions {
   std::string default_clean_pod_policy = "None";
   std::string cluster_domain;        // appended to service names in TF_CONFIG
   bool evaluator_in_cluster = true;  // list evaluators in TF_CONFIG's cluster
+  // Jobs are gangs of this scheduler: "volcano", or one that reads the PodGroups of
+  // scheduler-plugins. Empty: each pod is placed on its own.
+  std::string gang_scheduler;
 
   base::LogFormat log_format = base::LogFormat::kText;
   base::LogLevel log_level = base::LogLevel::kInfo;

@@ -64,7 +64,8 @@ TEST(Flags, TakeWhatTrainingOperatorTakes) {
   EXPECT_EQ(options->kubeconfig, "/k");
   EXPECT_EQ(options->log_format, base::LogFormat::kJson);
   EXPECT_EQ(options->log_level, base::LogLevel::kDebug);
-  EXPECT_EQ(options->notes.size(), 14u);
+  EXPECT_EQ(options->gang_scheduler, "volcano");
+  EXPECT_EQ(options->notes.size(), 13u);
 }
 
 TEST(Flags, TakeWhatTfOperatorTakes) {
@@ -102,6 +103,17 @@ TEST(Flags, TakeWhatTfOperatorTakes) {
   EXPECT_TRUE(good->show_version);
 }
 
+TEST(Flags, NameAGangScheduler) {
+  EXPECT_EQ(Parse({})->gang_scheduler, "");
+  EXPECT_EQ(Parse({"--gang-scheduler-name=None"})->gang_scheduler, "");
+  EXPECT_EQ(Parse({"--gang-scheduler-name=my.scheduler-2"})->gang_scheduler, "my.scheduler-2");
+  // As tf-operator's two flags, in any order.
+  EXPECT_EQ(Parse({"--enable-gang-scheduling"})->gang_scheduler, "volcano");
+  EXPECT_EQ(Parse({"--enable-gang-scheduling", "--gang-scheduler-name=x"})->gang_scheduler, "x");
+  EXPECT_EQ(Parse({"--gang-scheduler-name=x", "--enable-gang-scheduling"})->gang_scheduler, "x");
+  EXPECT_EQ(Parse({"--gang-scheduler-name=x", "--enable-gang-scheduling=0"})->gang_scheduler, "");
+}
+
 TEST(Flags, SayWhatIsWrongAndWhatIsMeant) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--leader-elct"}, "did you mean --leader-elect?"},
@@ -113,6 +125,7 @@ TEST(Flags, SayWhatIsWrongAndWhatIsMeant) {
       {{"--metrics-bind-address=8080"}, "an address such as"},
       {{"--default-clean-pod-policy=Some"}, "None, Running or All"},
       {{"--log-format=xml"}, "text or json"},
+      {{"--gang-scheduler-name=my scheduler"}, "a scheduler such as volcano"},
       {{"--leader-election-lease-duration=5s"}, "renew deadline < lease duration"},
       {{"run"}, "only flags"},
       {{"--"}, "only flags"}};

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/pod_groups.h"
 #include "operator/pod_view.h"
 
 namespace tfjob {
@@ -26,8 +27,10 @@ template <typename View>
 View ViewOf(const Json& object) {
   if constexpr (std::is_same_v<View, PodView>) {
     return PodViewOf(object);
-  } else {
+  } else if constexpr (std::is_same_v<View, ServiceView>) {
     return ServiceViewOf(object);
+  } else {
+    return PodGroupViewOf(object);
   }
 }
 
@@ -37,8 +40,10 @@ template <typename View>
 JobCache::Children<View>& JobCache::Of(Entry& entry) {
   if constexpr (std::is_same_v<View, PodView>) {
     return entry.pods;
-  } else {
+  } else if constexpr (std::is_same_v<View, ServiceView>) {
     return entry.services;
+  } else {
+    return entry.pod_groups;
   }
 }
 
@@ -231,7 +236,7 @@ class JobCache::JobSink : public runtime::WatchSink {
   bool first_list_ = true;
 };
 
-// Pods or services of one namespace.
+// Pods, services or PodGroups of one namespace.
 template <typename View>
 class JobCache::ChildSink : public runtime::WatchSink {
  public:
@@ -323,6 +328,9 @@ std::unique_ptr<runtime::WatchSink> JobCache::MakePodSink(const std::string& ns)
 std::unique_ptr<runtime::WatchSink> JobCache::MakeServiceSink(const std::string& ns) {
   return std::make_unique<ChildSink<ServiceView>>(this, ns);
 }
+std::unique_ptr<runtime::WatchSink> JobCache::MakePodGroupSink(const std::string& ns) {
+  return std::make_unique<ChildSink<PodGroupView>>(this, ns);
+}
 
 std::optional<JobCache::Snapshot> JobCache::Observe(const std::string& key) const {
   Snapshot out;
@@ -339,13 +347,14 @@ std::optional<JobCache::Snapshot> JobCache::Observe(const std::string& key) cons
     status = job.status;
     out.spec_hash = job.spec_hash;
     const absl::Time unseen_limit = options_.clock->Now() - kUnseenLimit;
-    for (const Child<PodView>& pod : it->second.pods) {
-      if (!pod.unseen() || pod.unseen_since > unseen_limit) out.observed.pods.push_back(pod.view);
-    }
-    for (const Child<ServiceView>& service : it->second.services) {
-      if (service.unseen() && service.unseen_since <= unseen_limit) continue;
-      out.observed.services.push_back(service.view);
-    }
+    const auto believed = [&](const auto& children, auto& views) {
+      for (const auto& child : children) {
+        if (!child.unseen() || child.unseen_since > unseen_limit) views.push_back(child.view);
+      }
+    };
+    believed(it->second.pods, out.observed.pods);
+    believed(it->second.services, out.observed.services);
+    believed(it->second.pod_groups, out.observed.pod_groups);
   }
   ParsedTfJob parsed =
       FromJson(Json::parse(text, nullptr, /*allow_exceptions=*/false), options_.parse);
@@ -406,6 +415,9 @@ void JobCache::NotePod(const Json& pod) { Note<PodView>(pod, PodViewOf(pod)); }
 void JobCache::NoteService(const Json& service) {
   Note<ServiceView>(service, ServiceViewOf(service));
 }
+void JobCache::NotePodGroup(const Json& pod_group) {
+  Note<PodGroupView>(pod_group, PodGroupViewOf(pod_group));
+}
 
 template <typename View>
 void JobCache::MarkDeleting(const std::string& key, const std::string& uid) {
@@ -423,6 +435,9 @@ void JobCache::NotePodDeleting(const std::string& key, const std::string& uid) {
 void JobCache::NoteServiceDeleting(const std::string& key, const std::string& uid) {
   MarkDeleting<ServiceView>(key, uid);
 }
+void JobCache::NotePodGroupDeleting(const std::string& key, const std::string& uid) {
+  MarkDeleting<PodGroupView>(key, uid);
+}
 
 template <typename View>
 void JobCache::Drop(const std::string& key, const std::string& uid) {
@@ -437,6 +452,9 @@ void JobCache::NotePodGone(const std::string& key, const std::string& uid) {
 }
 void JobCache::NoteServiceGone(const std::string& key, const std::string& uid) {
   Drop<ServiceView>(key, uid);
+}
+void JobCache::NotePodGroupGone(const std::string& key, const std::string& uid) {
+  Drop<PodGroupView>(key, uid);
 }
 
 }  // namespace tfjob

@@ -41,6 +41,7 @@ class JobCache {
   std::unique_ptr<runtime::WatchSink> MakeJobSink(const std::string& ns);
   std::unique_ptr<runtime::WatchSink> MakePodSink(const std::string& ns);
   std::unique_ptr<runtime::WatchSink> MakeServiceSink(const std::string& ns);
+  std::unique_ptr<runtime::WatchSink> MakePodGroupSink(const std::string& ns);
 
   // Copies of what is known of a job now; nullopt if there is no such job. `now` is not set.
   struct Snapshot {
@@ -65,12 +66,15 @@ class JobCache {
                   const TfJobStatus& status);
   void NotePod(const Json& pod);
   void NoteService(const Json& service);
+  void NotePodGroup(const Json& pod_group);
   // The deletion was accepted; the object may take its time to go.
   void NotePodDeleting(const std::string& key, const std::string& uid);
   void NoteServiceDeleting(const std::string& key, const std::string& uid);
+  void NotePodGroupDeleting(const std::string& key, const std::string& uid);
   // The object is known not to be there.
   void NotePodGone(const std::string& key, const std::string& uid);
   void NoteServiceGone(const std::string& key, const std::string& uid);
+  void NotePodGroupGone(const std::string& key, const std::string& uid);
 
  private:
   template <typename View>
@@ -99,7 +103,8 @@ class JobCache {
     std::optional<StoredJob> job;
     Children<PodView> pods;
     Children<ServiceView> services;
-    bool empty() const { return !job && pods.empty() && services.empty(); }
+    Children<PodGroupView> pod_groups;
+    bool empty() const { return !job && pods.empty() && services.empty() && pod_groups.empty(); }
   };
   class JobSink;
   template <typename View>

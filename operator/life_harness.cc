@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/pod_groups.h"
 #include "operator/pod_view.h"
 
 namespace tfjob {
@@ -80,13 +81,16 @@ void Life::StartOperator() {
   sinks_.push_back(cache_->MakeJobSink(""));
   sinks_.push_back(cache_->MakePodSink(""));
   sinks_.push_back(cache_->MakeServiceSink(""));
+  if (!options_.gang_scheduler.empty()) sinks_.push_back(cache_->MakePodGroupSink(""));
   helpers_ = std::make_unique<Helpers>(4);
-  executor_ = std::make_unique<Executor>(client_.get(), cache_.get(), helpers_.get(),
-                                         ExecutorOptions{.single_events = options_.compat_v19});
+  executor_ = std::make_unique<Executor>(
+      client_.get(), cache_.get(), helpers_.get(),
+      ExecutorOptions{.single_events = options_.compat_v19, .pod_groups = pod_groups()});
   events_ = EventRecorder::Create(client_.get(), {.clock = &clock_, .instance = "test"});
   TfJobControllerOptions controller;
   controller.clock = &clock_;
   controller.plan.compat_v19 = options_.compat_v19;
+  controller.plan.gang_scheduler = options_.gang_scheduler;
   controller_ = std::make_unique<TfJobController>(
       TfJobController::Parts{client_.get(), cache_.get(), executor_.get(), events_.get(),
                              &job_metrics_},
@@ -118,6 +122,7 @@ void Life::Sync(bool pods) {
   Feed(*sinks_[0], kube::kTfJobs);
   if (pods) Feed(*sinks_[1], kube::kPods);
   Feed(*sinks_[2], kube::kServices);
+  if (sinks_.size() > 3) Feed(*sinks_[3], pod_groups());
 }
 
 std::map<std::string, runtime::Outcome> Life::Pass() {
@@ -130,7 +135,8 @@ std::map<std::string, runtime::Outcome> Life::Pass() {
 
 int64_t Life::Version() const {
   int64_t newest = 0;
-  for (const kube::Resource& resource : {kube::kTfJobs, kube::kPods, kube::kServices}) {
+  for (const kube::Resource& resource :
+       {kube::kTfJobs, kube::kPods, kube::kServices, pod_groups()}) {
     int64_t sum = 0;
     for (const Json& object : server_->Objects(resource)) {
       sum += static_cast<int64_t>(ResourceVersionOf(object)) + 1;
@@ -178,6 +184,12 @@ void Life::SetAll(const std::string& phase) {
     SetPod(NameOf(pod), phase, phase == "Succeeded" ? 0 : -1);
   }
 }
+
+void Life::SetPodGroup(const std::string& name, const std::string& phase) {
+  server_->SetStatus(pod_groups(), "ns", name, {{"phase", phase}});
+}
+
+kube::Resource Life::pod_groups() const { return PodGroupsOf(options_.gang_scheduler); }
 
 Json Life::Job(const std::string& name) const {
   return server_->Find(kube::kTfJobs, "ns", name).value_or(Json::object());

@@ -47,6 +47,7 @@ class MortalTransport : public kube::Transport {
 struct LifeOptions {
   bool compat_v19 = false;
   bool graceful_pods = false;
+  std::string gang_scheduler;
 };
 
 class Life {
@@ -71,6 +72,8 @@ class Life {
   // The kubelet.
   void SetPod(const std::string& name, const std::string& phase, int exit_code = -1);
   void SetAll(const std::string& phase);
+  // The gang scheduler.
+  void SetPodGroup(const std::string& name, const std::string& phase);
 
   Json Job(const std::string& name) const;
   std::vector<std::string> Conditions(const std::string& name) const;  // "Created", "Running=False"
@@ -81,6 +84,8 @@ class Life {
   double Metric(const std::string& name) const;
 
   kube::FakeApiServer& server() { return *server_; }
+  // What the gang scheduler reads; an empty resource where there is none.
+  kube::Resource pod_groups() const;
   base::FakeClock& clock() { return clock_; }
   MortalTransport& transport() { return *transport_; }
   TfJobController& controller() { return *controller_; }

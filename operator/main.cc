@@ -83,6 +83,7 @@ void LogStart(const tfjob::OperatorOptions& options, const std::string& server) 
        {"threads", options.threads},
        {"leader_elect", options.leader_elect ? options.leader_id : "off"},
        {"compat", options.compat_v19 ? "v1.9" : "none"},
+       {"gang_scheduler", options.gang_scheduler.empty() ? "none" : options.gang_scheduler},
        {"default_clean_pod_policy", options.default_clean_pod_policy},
        {"metrics", options.metrics_address},
        {"health", options.health_address}});

@@ -9,6 +9,7 @@
 #include "operator/api/names.h"
 #include "operator/kube/fake_apiserver.h"
 #include "operator/operator_process.h"
+#include "operator/pod_groups.h"
 #include "operator/pod_view.h"
 
 namespace tfjob {
@@ -160,6 +161,39 @@ TEST(Process, ServesOnlyTheNamespacesThatItIsGiven) {
   process.Stop();
   EXPECT_TRUE(process.Wait().ok());
   EXPECT_EQ(server->Objects(kube::kPods, "third").size(), 0u);
+}
+
+TEST(Process, WatchesThePodGroupsOfItsGangScheduler) {
+  const auto server = std::make_shared<kube::FakeApiServer>();
+  OperatorOptions options = Options();
+  options.gang_scheduler = "volcano";
+  server->Put(kube::kTfJobs, Job("j", 2));
+  Running process(server, options);
+  const kube::Resource pod_groups = PodGroupsOf("volcano");
+  ASSERT_TRUE(Await(*server, server, pod_groups, 1, [](const Json&) { return true; }));
+  EXPECT_TRUE(server->Objects(kube::kPods).empty());
+  server->SetStatus(pod_groups, "ns", "j", {{"phase", "Inqueue"}});
+  EXPECT_TRUE(Await(*server, server, kube::kPods, 2, [](const Json&) { return true; }));
+  process.Stop();
+  EXPECT_TRUE(process.Wait().ok());
+}
+
+TEST(Process, EndsAtOnceWhereNobodyKnowsPodGroups) {
+  for (const char* scheduler : {"volcano", "coscheduler"}) {
+    const auto server = std::make_shared<kube::FakeApiServer>();
+    server->SetFaults([](const kube::FakeCall& call) {
+      kube::FakeFault fault;
+      if (call.plural == "podgroups") fault.code = 404;
+      return fault;
+    });
+    OperatorOptions options = Options();
+    options.gang_scheduler = scheduler;
+    Running process(server, options);
+    const absl::Status ended = process.Wait();
+    EXPECT_TRUE(absl::IsInvalidArgument(ended)) << ended;
+    EXPECT_TRUE(absl::StrContains(ended.message(), scheduler)) << ended;
+    EXPECT_TRUE(absl::StrContains(ended.message(), "install ")) << ended;
+  }
 }
 
 TEST(Process, SaysWhichAddressItCannotHave) {

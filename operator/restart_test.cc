@@ -14,14 +14,26 @@ struct EndState {
   std::vector<std::string> pods, services, jobs;
   int pods_created = 0;
   int pods_deleted = 0;
+  int pod_groups_created = 0;
+  int pod_groups_deleted = 0;
   std::map<std::string, double> metrics;
 };
+
+// Where jobs are gangs: the scheduler sees the PodGroup and admits it.
+void Admit(Life& life) {
+  if (life.pod_groups().plural.empty()) return;
+  for (const char* phase : {"Pending", "Inqueue"}) {
+    life.SetPodGroup("j", phase);
+    life.Settle();
+  }
+}
 
 // Two restarts, a scale-up, a suspension, success, clean-up.
 void PlayScript(Life& life) {
   life.Submit("j", {{"PS", 1}, {"Worker", 2}},
               {{"runPolicy", {{"cleanPodPolicy", "Running"}, {"backoffLimit", 3}}}});
   life.Settle();
+  Admit(life);
   life.SetAll("Running");
   life.Settle();
   life.SetPod("j-worker-1", "Failed", 137);
@@ -40,6 +52,7 @@ void PlayScript(Life& life) {
   edit([](Json& spec) { spec["tfReplicaSpecs"]["Worker"]["replicas"] = 3; });
   edit([](Json& spec) { spec["runPolicy"]["suspend"] = true; });
   edit([](Json& spec) { spec["runPolicy"]["suspend"] = false; });
+  Admit(life);
   life.SetAll("Running");
   life.Settle();
   life.SetPod("j-worker-2", "Succeeded", 0);
@@ -65,6 +78,10 @@ EndState EndOf(Life& life) {
   end.services = life.Names(kube::kServices);
   end.jobs = life.Names(kube::kTfJobs);
   for (const kube::FakeCall& call : life.server().Calls()) {
+    if (call.plural == "podgroups" && call.code < 300) {
+      end.pod_groups_created += call.verb == "create";
+      end.pod_groups_deleted += call.verb == "delete";
+    }
     if (call.plural != "pods" || call.code >= 300) continue;
     end.pods_created += call.verb == "create";
     end.pods_deleted += call.verb == "delete";
@@ -82,6 +99,8 @@ void ExpectSame(const EndState& end, const EndState& wanted, bool counts_may_be_
   EXPECT_EQ(end.jobs, wanted.jobs);
   EXPECT_EQ(end.pods_created, wanted.pods_created);
   EXPECT_EQ(end.pods_deleted, wanted.pods_deleted);
+  EXPECT_EQ(end.pod_groups_created, wanted.pod_groups_created);
+  EXPECT_EQ(end.pod_groups_deleted, wanted.pod_groups_deleted);
   for (const auto& [name, count] : wanted.metrics) {
     if (counts_may_be_lost) {
       EXPECT_LE(end.metrics.at(name), count) << name;
@@ -91,22 +110,30 @@ void ExpectSame(const EndState& end, const EndState& wanted, bool counts_may_be_
   }
 }
 
-TEST(Restart, AtAnyWriteLeavesTheSameEndAndTheSameCounts) {
+// The gang schedulers: none, and one of each kind.
+class Restart : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Gangs, Restart, ::testing::Values("", "volcano", "coscheduler"));
+
+TEST_P(Restart, AtAnyWriteLeavesTheSameEndAndTheSameCounts) {
+  const LifeOptions options = {.gang_scheduler = GetParam()};
   EndState wanted;
   int writes = 0;
   {
-    Life life;
+    Life life(options);
     PlayScript(life);
     wanted = EndOf(life);
     writes = life.transport().writes();
+    EXPECT_TRUE(life.Names(life.pod_groups()).empty());
   }
+  EXPECT_EQ(wanted.pod_groups_created, options.gang_scheduler.empty() ? 0 : 2);
+  EXPECT_EQ(wanted.pod_groups_deleted, wanted.pod_groups_created);
   ASSERT_GT(writes, 25);
   EXPECT_EQ(wanted.metrics.at("restarted"), 2);
   for (int n = 1; n <= writes; ++n) {
     for (const bool lose_answer : {false, true}) {
       SCOPED_TRACE(testing::Message() << "killed after write " << n << " of " << writes
                                       << (lose_answer ? ", answer lost" : ""));
-      Life life;
+      Life life(options);
       life.transport().DieAfterWrite(n, lose_answer);
       PlayScript(life);
       ExpectSame(EndOf(life), wanted, /*counts_may_be_lost=*/lose_answer);

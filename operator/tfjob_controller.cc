@@ -17,7 +17,10 @@ namespace {
 using runtime::Outcome;
 
 bool IsCreate(const Action& action) {
-  return std::holds_alternative<CreatePod>(action) || std::holds_alternative<CreateService>(action);
+  return std::holds_alternative<CreatePod>(action) ||
+         std::holds_alternative<CreateService>(action) ||
+         std::holds_alternative<CreatePodGroup>(action) ||
+         std::holds_alternative<UpdatePodGroup>(action);
 }
 
 const Condition* Find(const TfJobStatus& status, const char* type) {
@@ -254,7 +257,8 @@ void TfJobController::TellTransitions(const Pass& pass) {
     parts_.events->Record(pass.job().metadata, event);
     restarting_events += event.reason == kReasonRestarting;
   }
-  for (const char* type : {kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kBlocked}) {
+  for (const char* type :
+       {kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kBlocked, kQueued}) {
     if (!Begins(before, after, type)) continue;
     const Condition* condition = Find(after, type);
     base::LogInfo("job changed", {{"job", pass.key},
@@ -297,6 +301,7 @@ void TfJobController::TellWaitingPods(Pass& pass) {
 void TfJobController::TellAllPods(Pass& pass) {
   if (!pass.memory.is_fresh || pass.memory.all_pods_told || !pass.tried_creates) return;
   if (!pass.execution.error.ok() || !pass.execution.troubles.empty()) return;
+  if (!pass.plan.waits_for.empty()) return;  // only its PodGroup was made
   pass.memory.all_pods_told = true;
   const std::optional<absl::Time>& created = pass.job().metadata.creation_time;
   if (parts_.metrics && created) {
@@ -333,8 +338,9 @@ Outcome TfJobController::Conclude(Pass& pass, const absl::Status& written) {
     memory.troubles.clear();
   }
   if (pass.execution.look_again) return Outcome::RequeueAfter(absl::ZeroDuration());
+  memory.waits_for = pass.plan.waits_for;
   if (!pass.plan.requeue_after) return Outcome::Done();
-  if (*pass.plan.requeue_after > absl::ZeroDuration()) {
+  if (*pass.plan.requeue_after > absl::ZeroDuration() && memory.waits_for.empty()) {
     memory.waits_for = IsFinished(pass.plan.status)
                            ? "its ttlSecondsAfterFinished"
                            : "its pods, a deadline or the back-off of a restart";
