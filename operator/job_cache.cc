@@ -173,8 +173,15 @@ bool JobCache::AwaitSynced(absl::Time deadline, std::stop_token stop) const {
   return unsynced_ == 0;
 }
 
-void JobCache::Changed(const std::string& key) const {
-  if (options_.on_change) options_.on_change(key);
+// Of a change of its children. What users wait to see comes first, cleaning up last.
+template <typename View>
+runtime::Priority JobCache::PriorityOf(const Entry& entry) {
+  if (!entry.job || IsFinished(entry.job->status)) return runtime::Priority::kLow;
+  return std::is_same_v<View, PodView> ? runtime::Priority::kHigh : runtime::Priority::kNormal;
+}
+
+void JobCache::Changed(const std::string& key, runtime::Priority priority) const {
+  if (options_.on_change) options_.on_change(key, priority);
 }
 
 // TFJobs of one namespace.
@@ -192,7 +199,7 @@ class JobCache::JobSink : public runtime::WatchSink {
       absl::MutexLock lock(&cache_.mutex_);
       changed = StoreJob(cache_.entries_[key], object);
     }
-    if (changed) cache_.Changed(key);
+    if (changed) cache_.Changed(key, runtime::Priority::kNormal);
   }
 
   void OnDeleted(const kube::Json& object) override { Remove(KeyOf(object), UidOf(object)); }
@@ -228,7 +235,7 @@ class JobCache::JobSink : public runtime::WatchSink {
       cache_.EraseIfEmpty(key);
     }
     if (cache_.options_.on_job_deleted) cache_.options_.on_job_deleted(key);
-    cache_.Changed(key);
+    cache_.Changed(key, runtime::Priority::kNormal);
   }
 
   JobCache& cache_;
@@ -250,31 +257,41 @@ class JobCache::ChildSink : public runtime::WatchSink {
     if (key.empty()) return;
     View view = ViewOf<View>(object);
     bool changed = false;
+    runtime::Priority priority = runtime::Priority::kNormal;
     {
       absl::MutexLock lock(&cache_.mutex_);
-      changed = cache_.StoreChild<View>(cache_.entries_[key], std::move(view),
-                                        ResourceVersionOf(object), /*own=*/false);
+      Entry& entry = cache_.entries_[key];
+      changed = cache_.StoreChild<View>(entry, std::move(view), ResourceVersionOf(object),
+                                        /*own=*/false);
+      priority = PriorityOf<View>(entry);
     }
-    if (changed) cache_.Changed(key);
+    if (changed) cache_.Changed(key, priority);
   }
 
   void OnDeleted(const kube::Json& object) override {
     const std::string key = JobKeyOf(object);
     bool changed = false;
+    runtime::Priority priority = runtime::Priority::kNormal;
+    // The last state of a pod comes with the deletion, and only there if the watch skipped it.
+    std::optional<View> succeeded;
+    if constexpr (std::is_same_v<View, PodView>) {
+      if (PodView last = PodViewOf(object); last.phase == PodPhase::kSucceeded) {
+        succeeded = std::move(last);
+      }
+    }
     {
       absl::MutexLock lock(&cache_.mutex_);
       const auto it = cache_.entries_.find(key);
       if (it == cache_.entries_.end()) return;
-      if constexpr (std::is_same_v<View, PodView>) {
-        // The last state comes with the deletion, and only there if the watch skipped it.
-        if (PodViewOf(object).phase == PodPhase::kSucceeded) {
-          cache_.StoreChild<View>(it->second, PodViewOf(object), ResourceVersionOf(object), false);
-        }
+      if (succeeded) {
+        cache_.StoreChild<View>(it->second, *std::move(succeeded), ResourceVersionOf(object),
+                                false);
       }
       changed = cache_.DropChild<View>(it->second, UidOf(object), /*keep_ghost=*/true);
+      priority = PriorityOf<View>(it->second);
       cache_.EraseIfEmpty(key);
     }
-    if (changed) cache_.Changed(key);
+    if (changed) cache_.Changed(key, priority);
   }
 
   void OnListBegin() override {
@@ -287,15 +304,16 @@ class JobCache::ChildSink : public runtime::WatchSink {
   }
 
   void OnListEnd() override {
-    std::vector<std::string> changed;
+    std::vector<std::pair<std::string, runtime::Priority>> changed;
     {
       absl::MutexLock lock(&cache_.mutex_);
       for (auto& [key, entry] : cache_.entries_) {
-        if (InNamespace(key, ns_) && Sweep(entry)) changed.push_back(key);
+        if (!InNamespace(key, ns_) || !Sweep(entry)) continue;
+        changed.emplace_back(key, PriorityOf<View>(entry));
       }
-      for (const std::string& key : changed) cache_.EraseIfEmpty(key);
+      for (const auto& [key, priority] : changed) cache_.EraseIfEmpty(key);
     }
-    for (const std::string& key : changed) cache_.Changed(key);
+    for (const auto& [key, priority] : changed) cache_.Changed(key, priority);
     cache_.ListEnded(&first_list_);
   }
 

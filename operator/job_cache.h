@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "operator/reconcile/plan.h"
 #include "operator/runtime/watcher.h"
+#include "operator/runtime/workqueue.h"
 
 namespace tfjob {
 
@@ -25,8 +26,9 @@ struct JobCacheOptions {
   ParseOptions parse;
   // A pod that succeeded and is gone still counts until the job's status says so. v1.9 forgets it.
   bool remember_succeeded = true;
-  // Called with each job key that a change concerns, on the thread that reports the change.
-  std::function<void(const std::string& key)> on_change;
+  // Called with each job key that a change concerns, on the thread that reports the change. High:
+  // pods of a job that goes on have changed. Low: children of one that has finished.
+  std::function<void(const std::string& key, runtime::Priority priority)> on_change;
   // Called once for each job that was deleted.
   std::function<void(const std::string& key)> on_job_deleted;
 };
@@ -127,7 +129,9 @@ class JobCache {
   template <typename View>
   void Drop(const std::string& key, const std::string& uid);
   void EraseIfEmpty(const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Changed(const std::string& key) const;
+  template <typename View>
+  static runtime::Priority PriorityOf(const Entry& entry);
+  void Changed(const std::string& key, runtime::Priority priority) const;
   void ListEnded(bool* is_first);
 
   const JobCacheOptions options_;

@@ -60,9 +60,14 @@ class JobCacheTest : public ::testing::Test {
 
   base::FakeClock clock_{absl::FromUnixSeconds(1'700'000'000)};
   std::vector<std::string> changes_;
+  std::vector<runtime::Priority> priorities_;
   std::vector<std::string> deleted_;
   JobCache cache_{{.clock = &clock_,
-                   .on_change = [this](const std::string& key) { changes_.push_back(key); },
+                   .on_change =
+                       [this](const std::string& key, runtime::Priority priority) {
+                         changes_.push_back(key);
+                         priorities_.push_back(priority);
+                       },
                    .on_job_deleted = [this](const std::string& key) { deleted_.push_back(key); }}};
   std::unique_ptr<runtime::WatchSink> jobs_ = cache_.MakeJobSink("");
   std::unique_ptr<runtime::WatchSink> pods_ = cache_.MakePodSink("");
@@ -77,6 +82,30 @@ TEST_F(JobCacheTest, TellsWhichJobAChangeConcerns) {
   pods_->OnDeleted(Pod("a", 4));
   EXPECT_THAT(changes_, ElementsAre("ns/j", "ns/j"));
   EXPECT_THAT(PodUids(), IsEmpty());
+}
+
+// A burst of new jobs must not hold up the status of those whose pods run already.
+TEST_F(JobCacheTest, PutsPodsOfRunningJobsBeforeNewJobsAndFinishedJobsLast) {
+  using runtime::Priority;
+  Json other = Job(2);
+  other["metadata"]["name"] = "new";
+  Show(*jobs_, other);
+  EXPECT_EQ(priorities_.back(), Priority::kNormal);
+  Show(*pods_, Pod("a", 3));
+  EXPECT_EQ(priorities_.back(), Priority::kHigh);
+  const auto services = cache_.MakeServiceSink("");
+  Show(*services, Pod("s", 4));
+  EXPECT_EQ(priorities_.back(), Priority::kNormal);
+  pods_->OnDeleted(Pod("a", 5));  // to be replaced
+  EXPECT_EQ(priorities_.back(), Priority::kHigh);
+  Json done = Job(6);
+  done["status"]["conditions"] = Json::array({{{"type", "Failed"}, {"status", "True"}}});
+  Show(*jobs_, done);
+  Show(*pods_, Pod("b", 7));
+  EXPECT_EQ(priorities_.back(), Priority::kLow);
+  List(*pods_, {});
+  EXPECT_EQ(priorities_.back(), Priority::kLow);
+  EXPECT_EQ(priorities_.size(), 8u);
 }
 
 TEST_F(JobCacheTest, KnowsItsOwnWritesAtOnceAndKeepsThemThroughOlderLists) {

@@ -56,6 +56,24 @@ TEST(Life, EndsWellAndCostsFewCalls) {
   for (const char* metric : {"failed", "restarted"}) EXPECT_EQ(life.Metric(metric), 0) << metric;
 }
 
+TEST(Life, RunningGoesBeforeNewJobsAndCleaningUpAfterThem) {
+  Life life;
+  life.Submit("j", {{"Worker", 2}}, CleanRunning());
+  life.Settle();
+  life.SetPod("j-worker-1", "Running");
+  life.Sync();
+  runtime::Outcome outcome = life.Pass().at("ns/j");  // waits for the other pod
+  EXPECT_EQ(outcome.kind, runtime::Outcome::Kind::kRequeueAfter);
+  EXPECT_EQ(outcome.priority, runtime::Priority::kHigh);
+  life.Settle();
+  life.SetPod("j-worker-0", "Succeeded", 0);
+  life.Sync();
+  outcome = life.Pass().at("ns/j");
+  EXPECT_THAT(life.Conditions("j"), Contains("Succeeded"));
+  EXPECT_EQ(outcome.kind, runtime::Outcome::Kind::kRequeueAfter);
+  EXPECT_EQ(outcome.priority, runtime::Priority::kLow);
+}
+
 TEST(Life, MakesServicesBeforePods) {
   Life life;
   life.Submit("j", {{"Worker", 6}});

@@ -15,6 +15,7 @@ namespace tfjob {
 namespace {
 
 using runtime::Outcome;
+using runtime::Priority;
 
 bool IsCreate(const Action& action) {
   return std::holds_alternative<CreatePod>(action) ||
@@ -67,10 +68,6 @@ bool AllStarted(const TfJob& job, const TfJobStatus& status) {
     started += replica.active + replica.succeeded;
   }
   return started >= TotalReplicas(job);
-}
-
-std::string Short(const absl::Status& status) {
-  return std::string(status.message().data(), status.message().size());
 }
 
 absl::Duration Earlier(std::optional<absl::Duration> wish, absl::Duration other) {
@@ -174,7 +171,9 @@ Outcome TfJobController::Look(Pass& pass) {
     const absl::Duration left =
         *pass.memory.counters_since + options_.counter_delay - pass.observed.now;
     pass.memory.waits_for = "more pods, before their number is written to the status";
-    return Outcome::RequeueAfter(Earlier(pass.plan.requeue_after, left));
+    return Outcome::RequeueAfter(
+        Earlier(pass.plan.requeue_after, left),
+        Begins(pass.job().status, pass.plan.status, kRunning) ? Priority::kHigh : Priority::kLow);
   }
   const absl::Status written = WriteStatus(pass);
   for (const Event& event : pass.execution.events) {
@@ -315,7 +314,7 @@ Outcome TfJobController::Conclude(Pass& pass, const absl::Status& written) {
   if (absl::IsNotFound(written)) return Outcome::Done();  // deleted; the watch will say so
   const absl::Status& error = written.ok() ? pass.execution.error : written;
   if (!error.ok()) {
-    memory.waits_for = absl::StrCat("another try: ", Short(error));
+    memory.waits_for = absl::StrCat("another try: ", error.message());
     return Outcome::Retry(error, kube::RetryAfter(error).value_or(absl::ZeroDuration()));
   }
   if (!pass.execution.troubles.empty()) {
@@ -345,7 +344,9 @@ Outcome TfJobController::Conclude(Pass& pass, const absl::Status& written) {
                            ? "its ttlSecondsAfterFinished"
                            : "its pods, a deadline or the back-off of a restart";
   }
-  return Outcome::RequeueAfter(*pass.plan.requeue_after);
+  // What is left of a finished job is clean-up: nobody waits for it.
+  return Outcome::RequeueAfter(*pass.plan.requeue_after,
+                               IsFinished(pass.plan.status) ? Priority::kLow : Priority::kNormal);
 }
 
 Json TfJobController::Debug(const std::string& key) const {
