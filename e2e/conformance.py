@@ -12,10 +12,7 @@ ROOT = os.path.dirname(HERE)
 UNIT = re.compile(r'^TEST(?:_[FP])?\((\w+), (\w+)\)[^\n]*//([^\n]*)', re.M)
 ID = re.compile(r'\b[A-K]\d{1,2}\b')
 # What this version does not offer, and says so when asked for it.
-NOT_OFFERED = {
-    'K1': 'no gang scheduling yet: `--gang-scheduler-name` is accepted with a note, pods are made at once',
-    'K2': 'no gang scheduling yet: every `schedulerName` is left as it is',
-}
+NOT_OFFERED = {}
 
 TEXT = """# Conformance
 

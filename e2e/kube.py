@@ -18,7 +18,8 @@ GROUPS = {
     'customresourcedefinitions': '/apis/apiextensions.k8s.io/v1',
     'clusterroles': '/apis/rbac.authorization.k8s.io/v1',
     'clusterrolebindings': '/apis/rbac.authorization.k8s.io/v1',
-    'podgroups': '/apis/scheduling.volcano.sh/v1beta1',
+    'podgroups.scheduling.volcano.sh': '/apis/scheduling.volcano.sh/v1beta1',
+    'podgroups.scheduling.x-k8s.io': '/apis/scheduling.x-k8s.io/v1alpha1',
 }
 MERGE = 'application/merge-patch+json'
 APPLY = 'application/apply-patch+yaml'
@@ -35,10 +36,11 @@ class ApiError(Exception):
 
 
 def path_of(kind, namespace=None, name=None, sub=None):
+    """`kind`: a plural; with its group where another group has the same one."""
     parts = [GROUPS[kind]]
     if namespace:
         parts += ['namespaces', namespace]
-    parts.append(kind)
+    parts.append(kind.partition('.')[0])
     for part in (name, sub):
         if part:
             parts.append(part)

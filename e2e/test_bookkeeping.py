@@ -1,4 +1,4 @@
-"""Gang scheduling, whose objects are whose, the program itself, and Kubeflow's client (K)."""
+"""Whose objects are whose, the program itself, and Kubeflow's client (K)."""
 import os
 import subprocess
 
@@ -28,16 +28,6 @@ def stray_service(t, name, owners=(), **which):
 def owners(t, kind, name):
     item = t.mirror.get(kind, t.ns, name)
     return [o['uid'] for o in (item or {'metadata': {}})['metadata'].get('ownerReferences', [])]
-
-
-@case('K1', 'K2', flags=['--gang-scheduler-name=volcano'])
-def gang_scheduler_is_noted_and_pods_are_made_at_once(t):
-    """This version makes no PodGroups, and says so; schedulers of templates stay as they are."""
-    t.create(tfjob(Worker=1, policy={'schedulingPolicy': {'minAvailable': 10}}))
-    t.create(tfjob('k', Worker=1, PS=1, pod=template(schedulerName='mine')))
-    t.wait_running('j-worker-0', 'k-worker-0', 'k-ps-0')
-    t.expect('scheduler', t.pod('k-ps-0')['spec']['schedulerName'], 'mine')
-    t.expect('a note in the log', 'PodGroups' in t.operator.tail())
 
 
 @case('K4')
