@@ -90,6 +90,7 @@ void Life::StartOperator() {
   TfJobControllerOptions controller;
   controller.clock = &clock_;
   controller.plan.compat_v19 = options_.compat_v19;
+  controller.is_busy = [this] { return options_.busy; };
   controller.plan.gang_scheduler = options_.gang_scheduler;
   controller_ = std::make_unique<TfJobController>(
       TfJobController::Parts{client_.get(), cache_.get(), executor_.get(), events_.get(),

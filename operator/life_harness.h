@@ -47,6 +47,7 @@ class MortalTransport : public kube::Transport {
 struct LifeOptions {
   bool compat_v19 = false;
   bool graceful_pods = false;
+  bool busy = false;  // as in a burst of jobs
   std::string gang_scheduler;
 };
 

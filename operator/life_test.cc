@@ -74,6 +74,43 @@ TEST(Life, RunningGoesBeforeNewJobsAndCleaningUpAfterThem) {
   EXPECT_EQ(outcome.priority, runtime::Priority::kLow);
 }
 
+TEST(Life, InABurstOneWriteSaysCreatedAndRunning) {
+  Life life({.busy = true});
+  life.Submit("j", {{"PS", 1}, {"Worker", 2}});
+  life.Sync();
+  const absl::Time start = life.clock().Now();
+  const runtime::Outcome outcome = life.Pass().at("ns/j");
+  EXPECT_EQ(outcome.kind, runtime::Outcome::Kind::kRequeueAfter);
+  EXPECT_EQ(outcome.priority, runtime::Priority::kLow);
+  EXPECT_EQ(life.Names(kube::kPods).size(), 3u);
+  life.clock().Advance(absl::Seconds(3));
+  life.Sync();
+  life.Pass();
+  EXPECT_THAT(life.Conditions("j"), IsEmpty());
+  life.SetAll("Running");
+  life.Settle();
+  EXPECT_THAT(life.Conditions("j"), ElementsAre("Created", "Running"));
+  EXPECT_EQ(life.server().Count("status", "tfjobs"), 1);
+  EXPECT_EQ(life.Job("j")["status"]["startTime"], base::TimeText(start));
+  EXPECT_EQ(life.Metric("created"), 1);
+  EXPECT_THAT(life.Events(), Contains(HasSubstr("SuccessfulCreatePod: Created pod: j-ps-0")));
+}
+
+TEST(Life, EvenInABurstCreatedIsWrittenInTime) {
+  Life life({.busy = true});
+  life.Submit("j", {{"Worker", 2}});
+  life.Sync();
+  const absl::Time start = life.clock().Now();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(life.Pass().at("ns/j").kind, runtime::Outcome::Kind::kRequeueAfter);
+    EXPECT_THAT(life.Conditions("j"), IsEmpty()) << i;
+    life.clock().Advance(absl::Seconds(1));
+  }
+  EXPECT_EQ(life.Pass().at("ns/j").kind, runtime::Outcome::Kind::kDone);
+  EXPECT_THAT(life.Conditions("j"), ElementsAre("Created"));
+  EXPECT_EQ(life.Job("j")["status"]["startTime"], base::TimeText(start));
+}
+
 TEST(Life, MakesServicesBeforePods) {
   Life life;
   life.Submit("j", {{"Worker", 6}});

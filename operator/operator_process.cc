@@ -126,6 +126,7 @@ class Process {
     out.plan.evaluator_in_cluster = options_.evaluator_in_cluster;
     out.plan.gang_scheduler = options_.gang_scheduler;
     out.counter_delay = options_.status_delay;
+    out.is_busy = [this] { return queue_->depth() > options_.threads; };
     return out;
   }
 

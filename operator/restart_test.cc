@@ -110,12 +110,15 @@ void ExpectSame(const EndState& end, const EndState& wanted, bool counts_may_be_
   }
 }
 
-// The gang schedulers: none, and one of each kind.
-class Restart : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Gangs, Restart, ::testing::Values("", "volcano", "coscheduler"));
+// No gang scheduler, in peace and in a burst of other jobs, and one of each kind.
+class Restart : public ::testing::TestWithParam<LifeOptions> {};
+INSTANTIATE_TEST_SUITE_P(Lives, Restart,
+                         ::testing::Values(LifeOptions{}, LifeOptions{.busy = true},
+                                           LifeOptions{.gang_scheduler = "volcano"},
+                                           LifeOptions{.gang_scheduler = "coscheduler"}));
 
 TEST_P(Restart, AtAnyWriteLeavesTheSameEndAndTheSameCounts) {
-  const LifeOptions options = {.gang_scheduler = GetParam()};
+  const LifeOptions& options = GetParam();
   EndState wanted;
   int writes = 0;
   {

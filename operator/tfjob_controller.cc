@@ -140,6 +140,8 @@ Outcome TfJobController::Reconcile(const std::string& key, std::stop_token stop)
                    .is_fresh = is_fresh,
                    .all_pods_told = pass.memory.all_pods_told};
   }
+  std::optional<absl::Time>& start_time = pass.observed.job.status.start_time;
+  if (!start_time) start_time = pass.memory.start_time;
   const Outcome outcome = Look(pass);
   pass.memory.looked = pass.observed.now;
   pass.memory.looks_again.reset();
@@ -175,13 +177,19 @@ Outcome TfJobController::Look(Pass& pass) {
         Earlier(pass.plan.requeue_after, left),
         Begins(pass.job().status, pass.plan.status, kRunning) ? Priority::kHigh : Priority::kLow);
   }
-  const absl::Status written = WriteStatus(pass);
+  const bool waits = pass.changed && CreatedMayWait(pass);
+  const absl::Status written = waits ? absl::OkStatus() : WriteStatus(pass);
   for (const Event& event : pass.execution.events) {
     parts_.events->Record(pass.job().metadata, event);
   }
-  if (written.ok()) TellTransitions(pass);
+  if (written.ok() && !waits) TellTransitions(pass);
   TellAllPods(pass);
-  return Conclude(pass, written);
+  Outcome outcome = Conclude(pass, written);
+  if (!waits) return outcome;
+  if (!pass.memory.created_since) pass.memory.created_since = pass.observed.now;
+  pass.memory.start_time = pass.plan.status.start_time;
+  return Outcome::RequeueAfter(Earlier(pass.plan.requeue_after, options_.counter_delay),
+                               Priority::kLow);
 }
 
 // Tries the plan's actions, then plans again with what they ran into: that decides the status.
@@ -217,6 +225,21 @@ bool TfJobController::MayWait(const Pass& pass) const {
   if (!pass.memory.counters_since) return true;
   const absl::Duration waited = pass.observed.now - *pass.memory.counters_since;
   return waited >= absl::ZeroDuration() && waited < options_.counter_delay;  // < 0: clock set back
+}
+
+// In a burst: its pods will run soon, and one write then says both.
+bool TfJobController::CreatedMayWait(const Pass& pass) const {
+  const Plan& plan = pass.plan;
+  if (!options_.is_busy || !pass.job().status.conditions.empty()) return false;
+  if (plan.status.conditions.size() != 1 || !HasCondition(plan.status, kCreated)) return false;
+  const Execution& done = pass.execution;
+  if (!done.error.ok() || !done.troubles.empty() || done.look_again || pass.withheld) return false;
+  if (!plan.events.empty() || plan.requeue_after == absl::ZeroDuration()) return false;
+  if (pass.memory.created_since) {
+    const absl::Duration waited = pass.observed.now - *pass.memory.created_since;
+    if (waited < absl::ZeroDuration() || waited >= options_.longest_delay) return false;
+  }
+  return options_.is_busy();
 }
 
 absl::Status TfJobController::WriteStatus(Pass& pass) {

@@ -2,6 +2,7 @@
 // only place that knows both the planner and the cluster.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +30,10 @@ struct TfJobControllerOptions {
   // A status that differs only in counters waits so long for further changes, so that the start of
   // many pods is one write. Zero: every change is written at once.
   absl::Duration counter_delay = absl::Seconds(1);
+  // Whether more jobs wait than can be looked at. Then the first status of a job, which says only
+  // Created, waits until its pods run, at most for `longest_delay`. Empty: never.
+  std::function<bool()> is_busy;
+  absl::Duration longest_delay = absl::Seconds(10);
   // After a refusal that needs somebody's help: tried again after this, doubled each time.
   absl::Duration first_retry = absl::Seconds(1);
   absl::Duration max_retry = absl::Minutes(2);
@@ -57,6 +62,8 @@ class TfJobController {
   struct Memory {
     size_t spec_hash = 0;
     std::optional<absl::Time> counters_since;  // a status of new counters waits to be written
+    std::optional<absl::Time> created_since;   // a first status waits to be written
+    std::optional<absl::Time> start_time;      // that it will have
     std::vector<Trouble> troubles;
     int refusals = 0;          // in a row
     absl::Time creates_again;  // no creation is tried before
@@ -76,6 +83,7 @@ class TfJobController {
   runtime::Outcome Look(Pass& pass);
   void Act(Pass& pass);
   bool MayWait(const Pass& pass) const;
+  bool CreatedMayWait(const Pass& pass) const;
   absl::Status WriteStatus(Pass& pass);
   void TellTransitions(const Pass& pass);
   void TellWaitingPods(Pass& pass);
