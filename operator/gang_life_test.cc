@@ -186,6 +186,37 @@ TEST(GangLife, ADeletedPodGroupIsMadeAgainThoughAnUpdateWasOnItsWay) {
   EXPECT_EQ(life.Names(kube::kPods).size(), 2u);
 }
 
+TEST(GangLife, AJobMadeAnewWaitsForThePodGroupOfTheOldOne) {
+  Life life({.graceful_pods = true, .gang_scheduler = "coscheduler"});
+  life.Submit("j", {{"Worker", 1}});
+  life.Settle();
+  life.server().Remove(kube::kTfJobs, "ns", "j");
+  life.Submit("j", {{"Worker", 1}});
+  life.Settle(absl::ZeroDuration());
+  EXPECT_THAT(life.Conditions("j"), Not(Contains("Blocked")));
+  life.server().CollectGarbage();
+  life.server().FinishDeletions();
+  life.Settle();
+  EXPECT_EQ(PodGroupViewOf(PodGroup(life)).owner_uid, life.Job("j")["metadata"]["uid"]);
+  EXPECT_THAT(life.Names(kube::kPods), ElementsAre("j-worker-0"));
+}
+
+TEST(GangLife, AsV19TellsOfItsEndTwice) {
+  Life life({.compat_v19 = true, .gang_scheduler = "volcano"});
+  life.Submit("j", {{"Worker", 1}});
+  life.Settle();
+  EXPECT_THAT(life.Conditions("j"), ElementsAre("Created"));
+  life.SetPodGroup("j", "Inqueue");
+  life.Settle();
+  life.SetPod("j-worker-0", "Succeeded", 0);
+  for (int i = 0; i < 3; ++i) life.Settle();
+  EXPECT_THAT(life.Names(life.pod_groups()), IsEmpty());
+  EXPECT_EQ(life.server().Count("delete", "podgroups"), 1);
+  EXPECT_THAT(life.Events(),
+              testing::IsSupersetOf({"JobTerminated: Job has been terminated. Deleting PodGroup",
+                                     "SuccessfulDeletePodGroup: Deleted PodGroup: j"}));
+}
+
 TEST(GangLife, TroubleWithTheServerEndsInTheSameState) {
   for (const int code : {409, 500, 503, 429}) {
     Life life(kVolcanoLife);
