@@ -102,7 +102,9 @@ TEST(Life, EvenInABurstCreatedIsWrittenInTime) {
   life.Sync();
   const absl::Time start = life.clock().Now();
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(life.Pass().at("ns/j").kind, runtime::Outcome::Kind::kRequeueAfter);
+    const runtime::Outcome outcome = life.Pass().at("ns/j");
+    EXPECT_EQ(outcome.kind, runtime::Outcome::Kind::kRequeueAfter);
+    EXPECT_EQ(outcome.after, absl::Seconds(10 - i));
     EXPECT_THAT(life.Conditions("j"), IsEmpty()) << i;
     life.clock().Advance(absl::Seconds(1));
   }

@@ -188,8 +188,9 @@ Outcome TfJobController::Look(Pass& pass) {
   if (!waits) return outcome;
   if (!pass.memory.created_since) pass.memory.created_since = pass.observed.now;
   pass.memory.start_time = pass.plan.status.start_time;
-  return Outcome::RequeueAfter(Earlier(pass.plan.requeue_after, options_.counter_delay),
-                               Priority::kLow);
+  const absl::Duration left =
+      *pass.memory.created_since + options_.longest_delay - pass.observed.now;
+  return Outcome::RequeueAfter(Earlier(pass.plan.requeue_after, left), Priority::kLow);
 }
 
 // Tries the plan's actions, then plans again with what they ran into: that decides the status.
@@ -235,11 +236,9 @@ bool TfJobController::CreatedMayWait(const Pass& pass) const {
   const Execution& done = pass.execution;
   if (!done.error.ok() || !done.troubles.empty() || done.look_again || pass.withheld) return false;
   if (!plan.events.empty() || plan.requeue_after == absl::ZeroDuration()) return false;
-  if (pass.memory.created_since) {
-    const absl::Duration waited = pass.observed.now - *pass.memory.created_since;
-    if (waited < absl::ZeroDuration() || waited >= options_.longest_delay) return false;
-  }
-  return options_.is_busy();
+  if (!pass.memory.created_since) return options_.is_busy();
+  const absl::Duration waited = pass.observed.now - *pass.memory.created_since;
+  return waited >= absl::ZeroDuration() && waited < options_.longest_delay;  // < 0: clock set back
 }
 
 absl::Status TfJobController::WriteStatus(Pass& pass) {
