@@ -79,7 +79,7 @@ def gang_of_scheduler_plugins_is_made_behind_its_pod_group(t):
     """No other case needs this CRD: first there is none."""
     if not gang.served(t.client, gang.PLUGINS):
         operator = t.start_operator('--gang-scheduler-name=coscheduler', wait=False)
-        t.expect('exit status without the CRD', operator.process.wait(20), 2)
+        t.expect('exit status without the CRD', operator.process.wait(60), 2)
         t.expect('advice in ' + operator.tail(), 'install that scheduler and its CRDs' in operator.tail())
     gang.install(t.client, gang.PLUGINS)
     t.rule('*', hold=True)
