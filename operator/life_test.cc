@@ -87,6 +87,10 @@ TEST(Life, InABurstOneWriteSaysCreatedAndRunning) {
   life.Sync();
   life.Pass();
   EXPECT_THAT(life.Conditions("j"), IsEmpty());
+  life.SetPod("j-worker-0", "Running");
+  life.Sync();
+  EXPECT_EQ(life.Pass().at("ns/j").priority, runtime::Priority::kHigh);
+  EXPECT_THAT(life.Conditions("j"), IsEmpty());
   life.SetAll("Running");
   life.Settle();
   EXPECT_THAT(life.Conditions("j"), ElementsAre("Created", "Running"));

@@ -57,6 +57,13 @@ TfJobStatus WithoutCounters(TfJobStatus status) {
   return status;
 }
 
+// A first status with no more in it than Created, Running and counters.
+bool SaysOnlyThatItRuns(const TfJobStatus& status) {
+  const auto is_plain = [](const Condition& c) { return c.type == kCreated || c.type == kRunning; };
+  return std::all_of(status.conditions.begin(), status.conditions.end(), is_plain) &&
+         HasCondition(status, kRunning) && Restarts(status) == 0 && status.charged_pods.empty();
+}
+
 bool SameJson(const TfJobStatus& a, const TfJobStatus& b) {
   return StatusToJson(a) == StatusToJson(b);
 }
@@ -216,7 +223,9 @@ void TfJobController::Act(Pass& pass) {
 // Nobody waits for the exact number of running pods; everything else is written at once.
 bool TfJobController::MayWait(const Pass& pass) const {
   if (pass.acted || !pass.plan.events.empty()) return false;
-  if (!SameJson(WithoutCounters(pass.plan.status), WithoutCounters(pass.job().status))) {
+  const bool is_first = pass.memory.created_since && pass.job().status.conditions.empty();
+  if (is_first ? !SaysOnlyThatItRuns(pass.plan.status)
+               : !SameJson(WithoutCounters(pass.plan.status), WithoutCounters(pass.job().status))) {
     return false;
   }
   if (Begins(pass.job().status, pass.plan.status, kRunning) &&
