@@ -11,8 +11,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 UNIT = re.compile(r'^TEST(?:_[FP])?\((\w+), (\w+)\)[^\n]*//([^\n]*)', re.M)
 ID = re.compile(r'\b[A-K]\d{1,2}\b')
-# What this version does not offer, and says so when asked for it.
-NOT_OFFERED = {}
 
 TEXT = """# Conformance
 
@@ -20,7 +18,7 @@ What `kubeflow.org/v1` TFJob means, as behaviours, and the tests that show that 
 Integration cases (`e2e/test_*.py`) run the operator against a real kube-apiserver with a fake kubelet; unit tests are
 named by suite. This table is written by `make conformance`, which runs them.
 
-%d behaviours: %d shown by tests, %d not offered.
+%d behaviours, each shown by tests.
 
 | id | behaviour | tests | result |
 |---|---|---|---|
@@ -60,22 +58,19 @@ def run_units(folder, names):
 def table(cases, results, unit_failures):
     """(text of the table, ids that fail)."""
     units = unit_tests()
-    lines, failed, offered = [], [], 0
+    lines, failed = [], []
     for one, behaviour in rows():
         mine = [c for c in cases if one in c.ids]
         tests = ['`%s`' % c.name for c in mine] + ['`%s`' % name for name in units.get(one, [])]
         bad = [c.name for c in mine if results.get(c.name, 'not run')]
         bad += [name for name in units.get(one, []) if name in unit_failures]
-        if one in NOT_OFFERED:
-            result = NOT_OFFERED[one]
-        elif not tests or bad:
+        if not tests or bad:
             result = 'FAILED'
             failed.append('%s (%s)' % (one, ', '.join(bad) or 'no test'))
         else:
             result = 'passed'
-        offered += one not in NOT_OFFERED
         lines.append('| %s | %s | %s | %s |' % (one, behaviour.replace('|', '\\|'), '<br>'.join(tests), result))
-    return TEXT % (len(lines), offered, len(lines) - offered, '\n'.join(lines)), failed
+    return TEXT % (len(lines), '\n'.join(lines)), failed
 
 
 def conclude(cases, results, args):
