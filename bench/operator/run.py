@@ -149,6 +149,7 @@ def quantiles(values):
 def summary(log, jobs):
     """Times by job and the operator's calls, from the audit log."""
     created, last_pod, running, succeeded, cleaned = {}, {}, {}, {}, {}
+    pods_run = collections.defaultdict(dict)  # by job: when the node first said of a pod how it is
     calls = collections.Counter()
     errors = collections.Counter()
     for entry in read_audit(log):
@@ -169,6 +170,8 @@ def summary(log, jobs):
             last_pod[owner] = max(at, last_pod.get(owner, 0))
         elif resource == 'pods' and verb == 'delete':
             cleaned[owner] = max(at, cleaned.get(owner, 0))
+        elif resource == 'pods/status':
+            pods_run[owner].setdefault(name, at)
         elif resource == 'tfjobs/status':
             true = {c['type'] for c in (entry.get('requestObject') or {}).get('status', {}).get('conditions', [])
                     if c.get('status') == 'True'}
@@ -180,6 +183,8 @@ def summary(log, jobs):
     def since(times):
         return quantiles([times[name] - created[name] for name in created if name in times])
     return {'jobs': jobs, 'created_to_last_pod_s': since(last_pod), 'created_to_running_s': since(running),
+            'pods_run_to_running_s': quantiles([max(0, running[name] - max(pods.values()))
+                                                for name, pods in pods_run.items() if name in running]),
             'created_to_succeeded_s': since(succeeded), 'created_to_cleaned_s': since(cleaned),
             'burst_s': max(created.values()) - min(created.values()),
             'calls_per_job': {call: count / jobs for call, count in sorted(calls.items())},
@@ -198,10 +203,10 @@ def show(name, result):
     def both(key):
         value = result[key]
         return '%6.2f / %6.2f' % (value['p50'], value['p99']) if value else '     – /      –'
-    print('%-22s %6d | last pod %s | running %s | succeeded %s | cleaned %s s | %5.1f calls/job | operator %6.1f s of CPU '
-          '(%4.1f %% of all), peak %5.1f MiB, idle %.2f %%' % (
+    print('%-22s %6d | last pod %s | running %s, after its pods %s | succeeded %s | cleaned %s s | %5.1f calls/job | '
+          'operator %6.1f s of CPU (%4.1f %% of all), peak %5.1f MiB, idle %.2f %%' % (
               name, result['jobs'], both('created_to_last_pod_s'), both('created_to_running_s'),
-              both('created_to_succeeded_s'), both('created_to_cleaned_s'), result['all_calls_per_job'], result['cpu_s'],
+              both('pods_run_to_running_s'), both('created_to_succeeded_s'), both('created_to_cleaned_s'), result['all_calls_per_job'], result['cpu_s'],
               100 * result['cpu_share'], result['peak_mib'], 100 * result['idle_cpu']), flush=True)
     for call, count in result['calls_per_job'].items():
         print('    %7.2f %s' % (count, call))
