@@ -5,6 +5,7 @@
 #include <future>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "operator/api/names.h"
 #include "operator/kube/fake_apiserver.h"
@@ -104,6 +105,25 @@ TEST(Process, LeadsWorksAndHandsOverInTime) {
   EXPECT_LT(absl::Now() - before, absl::Seconds(5));
   EXPECT_TRUE(IsReleased(*server->Find(kube::kLeases, "system", kLease)));
   EXPECT_EQ(server->Count("create", "pods"), 5);
+}
+
+TEST(Process, InABurstPodsComeBeforeFirstStatuses) {
+  constexpr int kJobs = 20;
+  const auto server = std::make_shared<kube::FakeApiServer>();
+  for (int i = 0; i < kJobs; ++i) server->Put(kube::kTfJobs, Job(absl::StrCat("j", i), 1));
+  OperatorOptions options = Options();
+  options.threads = 1;
+  Running process(server, options);
+  ASSERT_TRUE(Await(*server, server, kube::kPods, kJobs, [](const Json&) { return true; }));
+  int pods = 0;
+  int statuses_before = 0;  // of all pods but the last
+  for (const kube::FakeCall& call : server->Calls()) {
+    pods += call.verb == "create" && call.plural == "pods";
+    statuses_before += call.verb == "status" && pods < kJobs;
+  }
+  EXPECT_LE(statuses_before, 3);
+  process.Stop();
+  EXPECT_TRUE(process.Wait().ok());
 }
 
 TEST(Process, AStandbyWritesNothingAndTakesOver) {
