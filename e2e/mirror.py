@@ -43,7 +43,7 @@ class Mirror:
                 pass
 
     def _list(self, kind):
-        answer = self.client.list(kind)
+        answer = self._first_list(kind)
         with self.lock:
             fresh = {self._key(item): item for item in answer['items']}
             for key in set(self.objects[kind]) - set(fresh):
@@ -51,6 +51,17 @@ class Mirror:
             for item in fresh.values():
                 self._take(kind, 'ADDED', item)
         return answer['metadata']['resourceVersion']
+
+    def _first_list(self, kind, seconds=60):
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self.client.list(kind)
+            except kube.ApiError as error:
+                # 429: the API server is still setting up the storage of a new kind.
+                if error.code != 429 or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
 
     def _follow(self, kind, version):
         while not self.stopping:
