@@ -44,7 +44,7 @@ test-tsan: deps  ## the tests under ThreadSanitizer
 	@sh cmake/test.sh tsan $(JOBS)
 	@echo "Clusters of processes and the API server were left out; ctest --preset tsan-all has them too (20 min)."
 
-cluster: deps  ## build etcd and the API server of the integration suite (once, 4 min) and say how to start them
+cluster: deps  ## build etcd, the API server and Helm for the tests (once, 6 min) and say how to start them
 	@python3 e2e/control_plane.py build
 	@echo "start: e2e/control_plane.py up    stop: e2e/control_plane.py down"
 

@@ -1,5 +1,5 @@
-"""The programs of a control plane (etcd, kube-apiserver, kube-controller-manager; kwok for the benchmark),
-built from the Go modules that tools/go.mod pins, once: they lie in a cache keyed on go.sum and Go's version.
+"""The programs of a control plane (etcd, kube-apiserver, kube-controller-manager; kwok for the benchmark, helm for
+the chart), built from the Go modules that tools/go.mod pins, once: they lie in a cache keyed on go.sum and Go's version.
 
 Knows nothing of clusters. Where Go is absent or too old it is fetched: Debian's package, and with that the
 toolchain that tools/go.mod names, through the module proxy that Go is set up for."""
@@ -18,6 +18,7 @@ KUBERNETES = {'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
               'kube-controller-manager': 'k8s.io/kubernetes/cmd/kube-controller-manager',
               'etcd': 'go.etcd.io/etcd/server/v3'}
 KWOK = {'kwok': 'sigs.k8s.io/kwok/cmd/kwok'}
+HELM = {'helm': 'helm.sh/helm/v3/cmd/helm'}
 
 
 class BuildError(Exception):
@@ -136,6 +137,11 @@ def build(programs=None, folder=os.path.join(HERE, 'tools')):
         if missing:
             _build(go, version, folder, {name: programs[name] for name in missing}, out)
     return out
+
+
+def build_helm():
+    """The path of helm."""
+    return os.path.join(build(HELM, os.path.join(HERE, 'tools', 'helm')), 'helm')
 
 
 def _build(go, version, folder, programs, out):

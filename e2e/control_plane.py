@@ -317,6 +317,7 @@ def main():
     try:
         if args.verb == 'build':
             print(binaries.build())
+            print(binaries.build_helm())
         elif args.verb == 'up':
             cluster.up()
             print('export KUBECONFIG=' + cluster.kubeconfig)

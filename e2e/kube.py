@@ -18,6 +18,11 @@ GROUPS = {
     'customresourcedefinitions': '/apis/apiextensions.k8s.io/v1',
     'clusterroles': '/apis/rbac.authorization.k8s.io/v1',
     'clusterrolebindings': '/apis/rbac.authorization.k8s.io/v1',
+    'roles': '/apis/rbac.authorization.k8s.io/v1',
+    'rolebindings': '/apis/rbac.authorization.k8s.io/v1',
+    'deployments': '/apis/apps/v1',
+    'networkpolicies': '/apis/networking.k8s.io/v1',
+    'poddisruptionbudgets': '/apis/policy/v1',
     'podgroups.scheduling.volcano.sh': '/apis/scheduling.volcano.sh/v1beta1',
     'podgroups.scheduling.x-k8s.io': '/apis/scheduling.x-k8s.io/v1alpha1',
 }
