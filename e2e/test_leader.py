@@ -9,11 +9,11 @@ from test_faults import through_proxy
 LEASE = ['--leader-election-lease-duration=3s', '--leader-election-renew-deadline=2s', '--leader-election-retry-period=500ms']
 # As docs/operator.md states them.
 RULES = [
-    {'apiGroups': ['kubeflow.org'], 'resources': ['tfjobs'], 'verbs': ['get', 'list', 'watch', 'delete']},
+    {'apiGroups': ['kubeflow.org'], 'resources': ['tfjobs'], 'verbs': ['list', 'watch', 'delete']},
     {'apiGroups': ['kubeflow.org'], 'resources': ['tfjobs/status'], 'verbs': ['update']},
     {'apiGroups': [''], 'resources': ['pods'], 'verbs': ['get', 'list', 'watch', 'create', 'delete']},
     {'apiGroups': [''], 'resources': ['services'], 'verbs': ['get', 'list', 'watch', 'create', 'delete', 'patch']},
-    {'apiGroups': [''], 'resources': ['events'], 'verbs': ['create', 'patch']},
+    {'apiGroups': [''], 'resources': ['events'], 'verbs': ['get', 'create', 'patch']},
     {'apiGroups': ['coordination.k8s.io'], 'resources': ['leases'], 'verbs': ['get', 'create', 'update']}]
 
 
