@@ -134,23 +134,23 @@ std::map<std::string, runtime::Outcome> Life::Pass() {
   return outcomes;
 }
 
-int64_t Life::Version() const {
-  int64_t newest = 0;
+std::vector<int64_t> Life::Versions() const {
+  std::vector<int64_t> sums;
   for (const kube::Resource& resource :
        {kube::kTfJobs, kube::kPods, kube::kServices, pod_groups()}) {
     int64_t sum = 0;
     for (const Json& object : server_->Objects(resource)) {
       sum += static_cast<int64_t>(ResourceVersionOf(object)) + 1;
     }
-    newest = newest * 1'000'003 + sum;
+    sums.push_back(sum);
   }
-  return newest;
+  return sums;
 }
 
 void Life::Settle(absl::Duration patience) {
   for (int i = 0; i < 100; ++i) {
     if (transport_->dead()) StartOperator();
-    const int64_t before = Version();
+    const std::vector<int64_t> before = Versions();
     Sync();
     absl::Duration wait = absl::InfiniteDuration();
     for (const auto& [key, outcome] : Pass()) {
@@ -162,7 +162,7 @@ void Life::Settle(absl::Duration patience) {
     if (!options_.graceful_pods) server_->CollectGarbage();
     if (wait <= patience) {
       clock_.Advance(wait);
-    } else if (!transport_->dead() && Version() == before) {
+    } else if (!transport_->dead() && Versions() == before) {
       break;
     }
   }

@@ -94,7 +94,7 @@ class Life {
 
  private:
   void Feed(runtime::WatchSink& sink, const kube::Resource& resource);
-  int64_t Version() const;
+  std::vector<int64_t> Versions() const;
 
   const LifeOptions options_;
   base::FakeClock clock_;
