@@ -75,7 +75,9 @@ class Kubelet:
 
     def start(self, namespace, name):
         """Runs a pod that was held back."""
-        pod = self.mirror.get('pods', namespace, name)
+        pod = self.mirror.wait(namespace, lambda: self.mirror.get('pods', namespace, name), 60)
+        if not pod:
+            raise KeyError('no pod %s/%s to start' % (namespace, name))
         state = self._state(pod)
         with state.lock:
             state.rule = Rule(name)
