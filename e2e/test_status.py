@@ -368,3 +368,5 @@ def kubectl_shows_state_workers_and_restarts(t):
              ('j', 'Running', 2, 1, 1))
     scale = t.client.request('GET', '/apis/kubeflow.org/v1/namespaces/%s/tfjobs/j/scale' % t.ns)
     t.expect('scale', (scale['spec']['replicas'], scale['status']['replicas']), (2, 2))
+    chosen = t.client.list('pods', t.ns, labelSelector=scale['status']['selector'])['items']
+    t.expect('pods of the selector', sorted(p['metadata']['name'] for p in chosen), ['j-worker-0', 'j-worker-1'])

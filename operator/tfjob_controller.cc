@@ -48,11 +48,11 @@ int TotalReplicas(const TfJob& job) {
   return total;
 }
 
-// What is left of a status when counters and the condition Running are taken away.
+// What is left of a status when counters, selectors and the condition Running are taken away.
 TfJobStatus WithoutCounters(TfJobStatus status) {
   std::erase_if(status.conditions, [](const Condition& c) { return c.type == kRunning; });
   for (auto& [type, replica] : status.replica_statuses) {
-    replica = {.selector = replica.selector, .restarts = replica.restarts};
+    replica = {.restarts = replica.restarts};
   }
   return status;
 }

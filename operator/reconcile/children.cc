@@ -168,4 +168,9 @@ Json BuildService(const TfJob& job, const std::string& type, int index,
   return service;
 }
 
+std::string SelectorOf(const TfJob& job, const std::string& type) {
+  return absl::StrCat(kLabelJobName, "=", LabelJobName(job), ",", kLabelOperatorName, "=",
+                      kOperatorName, ",", kLabelReplicaType, "=", LowerReplicaType(type));
+}
+
 }  // namespace tfjob

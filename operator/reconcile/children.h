@@ -21,4 +21,7 @@ std::string NamespaceOf(const TfJob& job, const PlanOptions& options);
 // Its headless service.
 Json BuildService(const TfJob& job, const std::string& type, int index, const PlanOptions& options);
 
+// The pods of one type as a label selector in text form, as autoscalers read it.
+std::string SelectorOf(const TfJob& job, const std::string& type);
+
 }  // namespace tfjob

@@ -214,6 +214,10 @@ TEST(Counters, FollowThePhasesOfPods) {  // F20
     EXPECT_EQ(status.active, 1);
     EXPECT_EQ(status.succeeded, 1);
     EXPECT_EQ(status.failed, compat ? 2 : 1);  // v1.9 counts the one being deleted
+    EXPECT_EQ(status.selector, compat ? ""
+                                      : "training.kubeflow.org/job-name=j,"
+                                        "training.kubeflow.org/operator-name=tfjob-controller,"
+                                        "training.kubeflow.org/replica-type=worker");
   }
 }
 

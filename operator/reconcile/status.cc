@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "operator/api/names.h"
+#include "operator/reconcile/children.h"
 
 namespace tfjob {
 namespace {
@@ -123,6 +124,8 @@ void CountReplicas(Context& context) {
   for (const auto& [type, spec] : *context.job.spec.replicas) {
     ReplicaStatus& status = context.plan.status.replica_statuses[type];
     status.succeeded = CountBelow(status.succeeded_indexes, spec.replicas.value_or(1));
+    if (type == kWorker)
+      status.selector = SelectorOf(context.job, type);  // of the scale subresource
   }
 }
 

@@ -24,7 +24,8 @@ bool MarkCreated(Context& context);
 void Finish(Context& context, const std::string& condition, const std::string& message,
             const std::string& event_type = "Normal");
 
-// active, succeeded and failed of each type, and the indexes that have succeeded.
+// active, succeeded and failed of each type, the indexes that have succeeded, and the selector of
+// the scale subresource.
 void CountReplicas(Context& context);
 
 void AddEvent(Context& context, const std::string& type, const std::string& reason,
