@@ -56,11 +56,15 @@ class LeaderElectorImpl : public LeaderElector {
       } else {
         LogFailure("cannot take the lease", status);
       }
-      // With jitter, as all that wait for one lease would otherwise ask at the same moment.
-      const absl::Duration pause = options_.retry_period * (1.0 + 0.2 * jitter_.Next());
+      // With jitter, as all that wait for one lease would otherwise ask at the same moment. More
+      // often than the holder renews, and again just when its time is over: what is seen late or
+      // tried late is time without a leader.
+      const absl::Time now = clock_.Now();
+      absl::Time next_try = now + options_.retry_period / 2 * (1.0 + 0.2 * jitter_.Next());
+      if (lease_.taken_until() > now) next_try = std::min(next_try, lease_.taken_until());
       absl::MutexLock lock(&mutex_);
       const auto is_stopped = [&stop] { return stop.stop_requested(); };
-      (void)clock_.Await(&mutex_, absl::Condition(&is_stopped), clock_.Now() + pause);
+      (void)clock_.Await(&mutex_, absl::Condition(&is_stopped), next_try);
     }
     return false;
   }

@@ -59,7 +59,7 @@ absl::Status Lease::TryAcquireOrRenew(const std::stop_token& stop) {
     if (renewed.ok() || !was_changed) return renewed;
   }
   RETURN_IF_ERROR(Look(stop));
-  if (IsTakenByAnother()) {
+  if (options_.clock->Now() < taken_until()) {
     may_write_until_ = absl::InfinitePast();
     return absl::FailedPreconditionError(absl::StrCat("held by ", holder_));
   }
@@ -120,8 +120,8 @@ void Lease::Observe(const Json& object) {
   duration_ = promised > 0 ? absl::Seconds(promised) : options_.lease_duration;
 }
 
-bool Lease::IsTakenByAnother() const {
-  return !holder_.empty() && !IsOurs() && options_.clock->Now() < observed_ + duration_;
+absl::Time Lease::taken_until() const {
+  return holder_.empty() || IsOurs() ? absl::InfinitePast() : observed_ + duration_;
 }
 
 std::string Lease::WallTime() const {

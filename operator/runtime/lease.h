@@ -30,6 +30,8 @@ class Lease {
 
   // Until when writes are safe; InfinitePast: not held.
   absl::Time may_write_until() const { return may_write_until_; }
+  // Until when another holder is respected; InfinitePast: nobody else holds it.
+  absl::Time taken_until() const;
   const std::string& holder() const { return holder_; }  // as last seen; "" = nobody
 
  private:
@@ -38,7 +40,6 @@ class Lease {
   absl::StatusOr<kube::Json> Write(const kube::Json& object);
   void Observe(const kube::Json& object);
   bool IsOurs() const { return holder_ == options_.identity; }
-  bool IsTakenByAnother() const;
   kube::Json Ours() const;
   kube::Json GivenUp() const;
   std::string WallTime() const;
