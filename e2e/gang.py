@@ -106,12 +106,20 @@ class Scheduler:
 
     def _place(self, pod):
         name = pod['metadata']['labels'][POD_LABEL]
-        gang = [p['metadata']['name'] for p in self.test.mirror.all('pods', self.test.ns)
+        gang = [p for p in self.test.mirror.all('pods', self.test.ns)
                 if p['metadata'].get('labels', {}).get(POD_LABEL) == name]
         wanted = self.test.client.get(self.kind, self.test.ns, name)['spec']['minMember']
         if wanted > self.room or len(gang) < wanted:
             return
         for each in gang:
-            if each not in self.started:
-                self.started.add(each)
-                self.test.start(each)
+            meta = each['metadata']
+            if meta['uid'] in self.started or 'deletionTimestamp' in meta:
+                continue
+            try:
+                self.test.start(meta['name'])
+                self.started.add(meta['uid'])
+            except kube.ApiError as e:
+                if e.code != 404:
+                    print('gang scheduler: %s: %s; once more' % (meta['name'], e), flush=True)
+                    time.sleep(0.2)
+                    self.queue.put((self._place, pod))

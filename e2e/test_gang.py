@@ -101,7 +101,6 @@ def gang_of_scheduler_plugins_is_made_behind_its_pod_group(t):
         t.patch('j', {'runPolicy': {'suspend': True}})
         scheduler.wait('it to go with a suspension', lambda: not scheduler.group())
         t.wait_pods()
-        scheduler.started.clear()
         t.patch('j', {'runPolicy': {'suspend': False}})
         t.wait_running('j-ps-0', 'j-worker-0', 'j-worker-1', 'j-worker-2')
         t.expect('PodGroups made', len(scheduler.made()), 2)
