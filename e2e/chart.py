@@ -107,7 +107,7 @@ class Release:
 
     def prepare(self):
         self.client.delete('customresourcedefinitions', None, 'tfjobs.kubeflow.org')
-        until('the CRD to go', lambda: not gang.served(self.client, 'tfjobs'))
+        until('the CRD to go', lambda: not self.client.serves('tfjobs'))
         for name in ('research', 'team-a', 'team-b'):
             self.client.create('namespaces', None, {'metadata': {'name': name}})
         self.client.create('namespaces', None, {'metadata': {'name': HOME, 'labels': {
@@ -122,7 +122,7 @@ class Release:
 
     def installs_in_a_cluster_without_tfjobs(self):
         expect('NOTES in the output', 'serves TFJobs in all namespaces' in self.helm('install', 'full'))
-        until('TFJobs to be served', lambda: gang.served(self.client, 'tfjobs'))
+        until('TFJobs to be served', lambda: self.client.serves('tfjobs'))
         mirror = Mirror(self.client).start()
         self.world = harness.World(self.client, mirror, Kubelet(self.client, mirror), self.cluster.kubeconfig, self.args,
                                    self.folder)
@@ -165,7 +165,7 @@ class Release:
     def uninstall_leaves_no_trace_but_every_job(self):
         self.tools.run('uninstall', 'trainyard', '--namespace', HOME)
         until('everything to be gone', lambda: not self.ours(*MADE))
-        expect('TFJobs are served', gang.served(self.client, 'tfjobs'))
+        expect('TFJobs are served', self.client.serves('tfjobs'))
 
     def children(self):
         """Uids of the job that runs in `research`, and of its pod and service, as the API server has them."""

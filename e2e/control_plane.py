@@ -205,15 +205,7 @@ class ControlPlane:
         client = self.client()
         with open(CRD) as f:
             client.apply('customresourcedefinitions', None, 'tfjobs.kubeflow.org', f.read())
-        self._wait('the API server to serve TFJobs', 30, lambda: self._served(client))
-
-    @staticmethod
-    def _served(client):
-        try:
-            client.list('tfjobs')
-            return True
-        except kube.ApiError:
-            return False
+        self._wait('the API server to serve TFJobs', 30, lambda: client.serves('tfjobs'))
 
     def _start_controllers(self, programs):
         pki = self.certificates.path

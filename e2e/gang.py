@@ -16,22 +16,14 @@ POD_LABEL = 'scheduling.x-k8s.io/pod-group'
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'podgroups')
 
 
-def served(client, kind):
-    try:
-        client.list(kind, limit=1)
-        return True
-    except kube.ApiError:
-        return False
-
-
 def install(client, kind, seconds=30):
     """The CRD of this kind, unless the cluster has one."""
-    if served(client, kind):
+    if client.serves(kind):
         return
     with open(os.path.join(FOLDER, kind.partition('.')[2] + '.yaml')) as f:
         client.apply('customresourcedefinitions', None, kind, f.read())
     deadline = time.monotonic() + seconds * PATIENCE
-    while not served(client, kind):
+    while not client.serves(kind):
         if time.monotonic() > deadline:
             raise Failure('the API server does not serve %s' % kind)
         time.sleep(0.05)

@@ -125,6 +125,14 @@ class Client:
     def list(self, kind, namespace=None, **params):
         return self.request('GET', path_of(kind, namespace), params=params)
 
+    def serves(self, kind):
+        """Whether the API server knows this kind."""
+        try:
+            self.list(kind, limit=1)
+            return True
+        except ApiError:
+            return False
+
     def create(self, kind, namespace, body, **params):
         return self.request('POST', path_of(kind, namespace), body, params=params)
 

@@ -77,7 +77,7 @@ def other_schedulers_are_left_alone_with_a_warning(t):
 @case(operator='none')
 def gang_of_scheduler_plugins_is_made_behind_its_pod_group(t):
     """No other case needs this CRD: first there is none."""
-    if not gang.served(t.client, gang.PLUGINS):
+    if not t.client.serves(gang.PLUGINS):
         operator = t.start_operator('--gang-scheduler-name=coscheduler', wait=False)
         t.expect('exit status without the CRD', operator.process.wait(60), 2)
         t.expect('advice in ' + operator.tail(), 'install that scheduler and its CRDs' in operator.tail())

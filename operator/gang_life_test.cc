@@ -86,13 +86,8 @@ TEST(GangLife, MakesThePodGroupBeforeThePods) {
 TEST(GangLife, MakesNoPodsWhereThePodGroupIsRefused) {
   for (const LifeOptions& options : {kVolcanoLife, kPluginLife}) {
     Life life(options);
-    life.server().SetFaults([](const kube::FakeCall& call) {
-      kube::FakeFault fault;
-      if (call.verb == "create" && call.plural == "podgroups") {
-        fault = {.code = 422, .reason = "Invalid", .message = "queue gpu is not open"};
-      }
-      return fault;
-    });
+    life.RefuseCreations("podgroups",
+                         {.code = 422, .reason = "Invalid", .message = "queue gpu is not open"});
     life.Submit("j", {{"Worker", 2}});
     life.Settle(absl::ZeroDuration());
     EXPECT_THAT(life.Conditions("j"), Contains("Blocked"));
@@ -220,15 +215,7 @@ TEST(GangLife, AsV19TellsOfItsEndTwice) {
 TEST(GangLife, TroubleWithTheServerEndsInTheSameState) {
   for (const int code : {409, 500, 503, 429}) {
     Life life(kVolcanoLife);
-    int calls = 0;
-    life.server().SetFaults([&](const kube::FakeCall& call) {
-      kube::FakeFault fault;
-      if (call.plural != "events" && ++calls % 3 == 0 && call.verb != "list") {
-        fault.code = code;
-        fault.reason = code == 409 ? "Conflict" : "";
-      }
-      return fault;
-    });
+    life.FailEveryThirdCall(code);
     life.Submit("j", {{"PS", 1}, {"Worker", 2}});
     life.Settle();
     life.SetPodGroup("j", "Inqueue");

@@ -186,6 +186,24 @@ void Life::SetAll(const std::string& phase) {
   }
 }
 
+void Life::RefuseCreations(const std::string& plural, const kube::FakeFault& fault) {
+  server_->SetFaults([plural, fault](const kube::FakeCall& call) {
+    return call.verb == "create" && call.plural == plural ? fault : kube::FakeFault();
+  });
+}
+
+void Life::FailEveryThirdCall(int code) {
+  // Shared: the server copies what it asks.
+  server_->SetFaults([code, calls = std::make_shared<std::atomic<int>>(0)](const auto& call) {
+    kube::FakeFault fault;
+    if (call.plural != "events" && ++*calls % 3 == 0 && call.verb != "list") {
+      fault.code = code;
+      fault.reason = code == 409 ? "Conflict" : "";
+    }
+    return fault;
+  });
+}
+
 void Life::SetPodGroup(const std::string& name, const std::string& phase) {
   server_->SetStatus(pod_groups(), "ns", name, {{"phase", phase}});
 }

@@ -75,6 +75,10 @@ class Life {
   void SetAll(const std::string& phase);
   // The gang scheduler.
   void SetPodGroup(const std::string& name, const std::string& phase);
+  // The API server, each until server().SetFaults({}): every creation of this kind fails so; every
+  // third call fails with this HTTP code.
+  void RefuseCreations(const std::string& plural, const kube::FakeFault& fault);
+  void FailEveryThirdCall(int code);
 
   Json Job(const std::string& name) const;
   std::vector<std::string> Conditions(const std::string& name) const;  // "Created", "Running=False"

@@ -217,13 +217,8 @@ TEST(Life, AskedForItsDeadlineItComesBackInTime) {
 
 TEST(Life, AQuotaBlocksWithAdviceBacksOffAndRecovers) {
   Life life;
-  life.server().SetFaults([](const kube::FakeCall& call) {
-    kube::FakeFault fault;
-    if (call.verb == "create" && call.plural == "pods") {
-      fault = {.code = 403, .reason = "Forbidden", .message = "exceeded quota: q, used: pods=3"};
-    }
-    return fault;
-  });
+  life.RefuseCreations(
+      "pods", {.code = 403, .reason = "Forbidden", .message = "exceeded quota: q, used: pods=3"});
   life.Submit("j", {{"Worker", 2}});
   life.Settle(absl::ZeroDuration());
   EXPECT_THAT(life.Conditions("j"), ElementsAre("Created", "Blocked"));
@@ -336,15 +331,7 @@ TEST(Life, AdoptsAnOrphanedService) {
 TEST(Life, ConflictsAndServerErrorsEndInTheSameState) {
   for (const int code : {409, 500, 503, 429}) {
     Life life;
-    int calls = 0;
-    life.server().SetFaults([&](const kube::FakeCall& call) {
-      kube::FakeFault fault;
-      if (call.plural != "events" && ++calls % 3 == 0 && call.verb != "list") {
-        fault.code = code;
-        fault.reason = code == 409 ? "Conflict" : "";
-      }
-      return fault;
-    });
+    life.FailEveryThirdCall(code);
     RunToSuccess(life);
     EXPECT_THAT(life.Conditions("j"), ElementsAre("Created", "Running=False", "Succeeded")) << code;
     EXPECT_THAT(life.Names(kube::kPods), ElementsAre("j-worker-0", "j-worker-1")) << code;
