@@ -7,7 +7,7 @@ VENV := build/venv
 
 .DEFAULT_GOAL := help
 .PHONY: help deps deps-check python-deps build run test test-asan test-tsan cluster conformance fuzz bench bench-quick \
-        bench-peers microbench tidy thread-safety format format-check layering clean
+        bench-peers images microbench tidy thread-safety format format-check layering clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ cluster: deps  ## build etcd, the API server and Helm for the tests (once, 6 min
 
 conformance: build  ## run the integration suite and write docs/conformance.md
 	@python3 e2e/run.py --operator $(RELEASE)/trainyard-operator --gtests $(RELEASE) --report docs/conformance.md
+
+images: build  ## the images of operator and trainer in build/images, of the programs built (ARGS=--help)
+	@python3 images/build.py --build $(RELEASE) $(ARGS)
 
 fuzz: deps-check  ## run each fuzzer for SECONDS=60
 	@cmake --preset fuzz -Wno-dev >/dev/null
