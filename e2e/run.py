@@ -74,14 +74,6 @@ class Run:
         with concurrent.futures.ThreadPoolExecutor(threads) as pool:
             for future in [pool.submit(self.one, case) for case in cases]:
                 future.result()
-        # Cases have real deadlines, and many run at once: the few that failed may show it again alone.
-        failed = [case for case in cases if self.results[case.name]]
-        if len(failed) > 3:
-            return
-        for case in failed:
-            self.one(case)
-            if not self.results[case.name]:
-                print('UNSTABLE: %s passed only at the second try' % case.name, flush=True)
 
 
 def load_cases(wanted):

@@ -96,8 +96,9 @@ struct TfJobStatus {
   std::optional<absl::Time> completion_time;
   std::optional<absl::Time> last_reconcile_time;
   // Additive: uids of failed pods whose replacement has been charged to the restart count and which
-  // may now be deleted (intent before effect). Entries go once the pod is gone.
-  std::set<std::string> charged_pods;
+  // may now be deleted (intent before effect), in the order of the charges. Those of pods that are
+  // gone stay for a while: an operator that starts may be shown them again, by a list of the past.
+  std::vector<std::string> charged_pods;
   bool operator==(const TfJobStatus&) const = default;
 };
 

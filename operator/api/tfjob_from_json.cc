@@ -181,7 +181,7 @@ TfJobStatus ReadStatus(ObjectReader status, ParsedTfJob* result) {
   out.last_reconcile_time = status.Time("lastReconcileTime");
   if (const Json* uids = status.Raw("chargedPods"); uids != nullptr && uids->is_array()) {
     for (const Json& uid : *uids) {
-      if (uid.is_string()) out.charged_pods.insert(uid.get<std::string>());
+      if (uid.is_string()) out.charged_pods.push_back(uid.get<std::string>());
     }
   }
   return out;

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/reconcile/restart.h"
 #include "operator/reconcile/status.h"
 
 namespace tfjob {
@@ -29,7 +30,7 @@ int RestartsWanted(const Context& context) {
   int wanted = 0;
   for (const Replica& replica : context.replicas.wanted) {
     if (replica.state != ReplicaState::kRetry) continue;
-    if (!context.plan.status.charged_pods.contains(replica.pod->uid)) ++wanted;
+    if (!IsCharged(context.plan.status, *replica.pod)) ++wanted;
   }
   return wanted;
 }

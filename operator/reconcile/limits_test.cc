@@ -40,8 +40,33 @@ TEST(Restart, IsOnRecordBeforeThePodIsDeleted) {
   EXPECT_THAT(second.actions, ElementsAre(Action(DeletePod{"j-worker-1", uid})));
   EXPECT_THAT(second.events, IsEmpty());
   EXPECT_THAT(NamesOf<CreatePod>(world.Step()), ElementsAre("j-worker-1"));
-  EXPECT_THAT(world.status().charged_pods, IsEmpty());
+  EXPECT_THAT(world.status().charged_pods, ElementsAre(uid));
   EXPECT_EQ(world.status().replica_statuses.at(kWorker).restarts, 1);
+}
+
+TEST(Restart, IsChargedOnceThoughAnOldListShowsThePodAgain) {
+  World world(MakeJob("j").Workers(1, kRestartOnFailure));
+  const PodView failed = world.Pod(kWorker, 0, kPodFailed, 1);
+  for (int i = 0; i < 3; ++i) world.Step();  // charged, deleted, replaced
+  const PodView replacement = world.observed.pods.at(0);
+  ASSERT_NE(replacement.uid, failed.uid);
+  world.observed.pods = {failed};
+  EXPECT_THAT(world.Step().actions, ElementsAre(Action(DeletePod{failed.name, failed.uid})));
+  world.observed.pods = {replacement};
+  world.Step();
+  EXPECT_EQ(world.status().replica_statuses.at(kWorker).restarts, 1);
+}
+
+TEST(Restart, RemembersTheLastPodsAndThoseThatAreStillThere) {
+  World world(MakeJob("j").Workers(1, kRestartOnFailure));
+  const std::string present = world.Pod(kWorker, 0, kPodFailed, 1).uid;
+  std::vector<std::string>& charged = world.observed.job.status.charged_pods;
+  charged = {present};
+  for (size_t i = 0; i < kRememberedPods + 5; ++i) charged.push_back(absl::StrCat("gone-", i));
+  world.Step();
+  EXPECT_EQ(world.status().charged_pods.size(), kRememberedPods);
+  EXPECT_EQ(world.status().charged_pods.at(0), present);
+  EXPECT_EQ(world.status().charged_pods.at(1), "gone-6");
 }
 
 TEST(Restart, IsDoneAtOnceAsV19) {

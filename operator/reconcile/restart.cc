@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
@@ -30,7 +31,8 @@ std::string RestartingMessage(const Context& context, const std::string& type) {
 // The restart of this pod is on record, so that it may be deleted now; if not, it is put on record.
 bool ChargeOnce(Context& context, const Replica& replica) {
   TfJobStatus& status = context.plan.status;
-  if (!status.charged_pods.insert(replica.pod->uid).second) return true;
+  if (IsCharged(status, *replica.pod)) return true;
+  status.charged_pods.push_back(replica.pod->uid);
   ++status.replica_statuses[replica.type].restarts;
   for (Condition& condition : status.conditions) {
     if (condition.type == kRestarting) condition.last_update_time = context.observed.now;
@@ -61,11 +63,18 @@ bool MustWait(Context& context, const std::string& type) {
   return false;
 }
 
+// Of the charged pods that are gone only the last ones are kept, so that the status stays small.
 void ForgetGonePods(Context& context) {
+  std::vector<std::string>& charged = context.plan.status.charged_pods;
+  if (charged.size() <= kRememberedPods) return;
   std::set<std::string> present;
   for (const PodView& pod : context.observed.pods) present.insert(pod.uid);
-  std::erase_if(context.plan.status.charged_pods,
-                [&](const std::string& uid) { return !present.contains(uid); });
+  size_t surplus = charged.size() - kRememberedPods;
+  std::erase_if(charged, [&](const std::string& uid) {
+    if (surplus == 0 || present.contains(uid)) return false;
+    --surplus;
+    return true;
+  });
 }
 
 void Delete(Context& context, const Replica& replica) {
@@ -74,6 +83,11 @@ void Delete(Context& context, const Replica& replica) {
 }
 
 }  // namespace
+
+bool IsCharged(const TfJobStatus& status, const PodView& pod) {
+  return std::find(status.charged_pods.begin(), status.charged_pods.end(), pod.uid) !=
+         status.charged_pods.end();
+}
 
 bool IsRetryableExitCode(int exit_code) { return exit_code >= 128; }
 

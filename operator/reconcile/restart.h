@@ -12,6 +12,13 @@ namespace tfjob {
 // retryable.
 inline constexpr int kNoExitCode = 0xbeef;
 
+// Charged pods that are gone and still remembered in the status (4 KB): more than the list of a
+// lagging API server shows again.
+inline constexpr size_t kRememberedPods = 100;
+
+// The restart of this pod is on record: it may be deleted, and is never charged again.
+bool IsCharged(const TfJobStatus& status, const PodView& pod);
+
 // Exit codes from 128 on (killed by a signal) are worth a retry under policy ExitCode.
 bool IsRetryableExitCode(int exit_code);
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "operator/reconcile/builders.h"
+#include "operator/reconcile/restart.h"
 
 namespace tfjob {
 namespace {
@@ -41,6 +42,7 @@ class Simulator {
       for (PodView& pod : truth_.pods) Disturb(pod);
       DisturbPodGroup();
       RemoveTerminated(0.5);
+      past_.push_back(truth_.pods);
       if (Chance(0.4)) Refresh();
       Reconcile(/*may_crash=*/true);
       Check();
@@ -63,7 +65,7 @@ class Simulator {
 
   void ExpectSettled() {
     EXPECT_TRUE(IsFinished(truth_.job.status));
-    Refresh();
+    cache_ = truth_;
     EXPECT_TRUE(truth_.pod_groups.empty());
     const Plan plan = MakePlan(cache_, options_);
     EXPECT_TRUE(plan.actions.empty());
@@ -118,9 +120,10 @@ class Simulator {
     std::erase_if(truth_.pods, [&](const PodView& pod) { return pod.deletion_time && Chance(p); });
   }
 
-  // Each kind of object catches up on its own; the status is always what was last written.
+  // Each kind of object catches up on its own; the status is always what was last written. Pods may
+  // catch up step by step.
   void Refresh() {
-    if (Chance(0.7)) cache_.pods = truth_.pods;
+    if (Chance(0.7)) SeePods(seen_ + Pick(static_cast<int>(past_.size() - seen_)));
     if (Chance(0.7)) cache_.services = truth_.services;
     if (Chance(0.7)) cache_.pod_groups = truth_.pod_groups;
   }
@@ -146,8 +149,17 @@ class Simulator {
     if (may_crash && Chance(0.05)) Restart();
   }
 
-  // A new operator lists everything afresh.
-  void Restart() { cache_ = truth_; }
+  // A new operator lists everything afresh, and may be shown pods of the past.
+  void Restart() {
+    cache_ = truth_;
+    past_.push_back(truth_.pods);
+    SeePods(Chance(0.5) ? past_.size() - 1 : Pick(static_cast<int>(past_.size())));
+  }
+
+  void SeePods(size_t moment) {
+    seen_ = moment;
+    cache_.pods = past_.at(moment);
+  }
 
   void Execute(const CreatePodGroup& create) {
     EXPECT_FALSE(IsFinished(truth_.job.status));
@@ -218,6 +230,11 @@ class Simulator {
     for (const auto& [type, replica] : before.replica_statuses) {
       EXPECT_GE(status.replica_statuses.at(type).restarts, replica.restarts);
     }
+    for (const std::string& uid : status.charged_pods) {
+      if (!IsCharged(before, {.uid = uid})) {
+        EXPECT_TRUE(charged_.insert(uid).second) << uid << " is charged again";
+      }
+    }
     truth_.job.status = status;
     for (const auto& [type, replica] : status.replica_statuses) {
       for (const int index : replica.succeeded_indexes) {
@@ -249,7 +266,10 @@ class Simulator {
   const PlanOptions options_;
   Observed truth_;
   Observed cache_;
+  std::vector<std::vector<PodView>> past_;  // the pods at the end of each tick
+  size_t seen_ = 0;                         // the moment that the cache of pods shows
   std::set<std::pair<std::string, int>> recorded_;
+  std::set<std::string> charged_;
   int replaced_ = 0;  // failed pods that the operator deleted in order to replace them
   absl::Duration requeue_after_;
   bool at_rest_ = false;  // the latest pass had nothing to do for a finished job
