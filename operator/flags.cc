@@ -240,6 +240,10 @@ void AddOwnFlags(OperatorOptions* o, Pending* pending, Flags& flags) {
   flags["log-level"] = LogLevelFlag(o);
   flags["gang-scheduler-name"] = GangFlag(o);
   flags["enable-scheme"] = SchemeFlag(&pending->schemes);
+  flags["check"] =
+      Switch(&o->check,
+             "look, with the other flags, whether TFJobs are served, all rights are granted and "
+             "somebody leads; print it and exit, with 1 where something is missing");
   flags["version"] = Switch(&o->show_version, "print the version and exit");
   flags["help"] = Switch(&o->show_help, "print this and exit");
 }

@@ -46,6 +46,7 @@ struct OperatorOptions {
   base::LogFormat log_format = base::LogFormat::kText;
   base::LogLevel log_level = base::LogLevel::kInfo;
 
+  bool check = false;  // look whether all that the operator needs is there, and end
   bool show_version = false;
   bool show_help = false;
   // Flags that were accepted for the sake of old deployments, and what becomes of them.

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "base/exit_codes.h"
 #include "base/log.h"
+#include "operator/check.h"
 #include "operator/flags.h"
 #include "operator/kube/config.h"
 #include "operator/operator_process.h"
@@ -113,11 +114,17 @@ int Main(const std::vector<std::string>& arguments) {
       {.kubeconfig = options->kubeconfig, .context = options->context, .master = options->master});
   if (!config.ok()) return Fail(config.status());
   tfjob::Surroundings surroundings{.server = config->server, .ns = config->ns, .host = HostName()};
-  LogStart(*options, config->server);
+  if (!options->check) LogStart(*options, config->server);
   absl::StatusOr<std::shared_ptr<kube::Transport>> transport =
       kube::MakeTransport(*std::move(config));
   if (!transport.ok()) return Fail(transport.status());
   surroundings.transport = *std::move(transport);
+  if (options->check) {
+    const std::vector<tfjob::Finding> findings =
+        tfjob::CheckInstallation(*options, surroundings, signals.token());
+    std::cout << tfjob::ToText(findings);
+    return tfjob::AllHold(findings) ? base::kExitOk : 1;
+  }
   const absl::Status ended = tfjob::RunOperator(*options, surroundings, signals.token());
   if (ended.ok()) {
     base::LogInfo("stopped");

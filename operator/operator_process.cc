@@ -142,14 +142,12 @@ class Process {
 
   void MakeElector() {
     if (!options_.leader_elect) return;
-    runtime::LeaderOptions leader{.ns = options_.leader_namespace,
+    runtime::LeaderOptions leader{.ns = LeaseNamespace(options_, surroundings_),
                                   .name = options_.leader_id,
                                   .identity = Identity(surroundings_.host),
                                   .lease_duration = options_.lease_duration,
                                   .renew_deadline = options_.renew_deadline,
                                   .retry_period = options_.retry_period};
-    if (leader.ns.empty()) leader.ns = surroundings_.ns;
-    if (leader.ns.empty()) leader.ns = "default";
     elector_ = runtime::LeaderElector::Create(lease_client_.get(), leader);
     leader_sampler_ = runtime::SampleLeader(metrics_.get(), options_.leader_id,
                                             [this] { return elector_->may_write(); });
@@ -292,6 +290,11 @@ class Process {
 };
 
 }  // namespace
+
+std::string LeaseNamespace(const OperatorOptions& options, const Surroundings& surroundings) {
+  if (!options.leader_namespace.empty()) return options.leader_namespace;
+  return surroundings.ns.empty() ? "default" : surroundings.ns;
+}
 
 absl::Status RunOperator(const OperatorOptions& options, const Surroundings& surroundings,
                          std::stop_token stop) {

@@ -11,15 +11,18 @@
 
 namespace tfjob {
 
-// Blocks until `stop` is requested (OK: work ended, lease given up) or the lease was lost
-// (kAborted). kInvalidArgument: an address that cannot be listened on. `ns`: where the lease is
-// when no flag says so; `server`: for metrics.
+// `ns`: where the lease is when no flag says so; `server`: for metrics.
 struct Surroundings {
   std::shared_ptr<kube::Transport> transport;
   std::string server;
   std::string ns;
   std::string host;  // of this process
 };
+// Where the Lease is.
+std::string LeaseNamespace(const OperatorOptions& options, const Surroundings& surroundings);
+
+// Blocks until `stop` is requested (OK: work ended, lease given up) or the lease was lost
+// (kAborted). kInvalidArgument: an address that cannot be listened on.
 absl::Status RunOperator(const OperatorOptions& options, const Surroundings& surroundings,
                          std::stop_token stop);
 
