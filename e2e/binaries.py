@@ -1,5 +1,6 @@
-"""The programs of a control plane (etcd, kube-apiserver, kube-controller-manager; kwok for the benchmark, helm for
-the chart), built from the Go modules that tools/go.mod pins, once: they lie in a cache keyed on go.sum and Go's version.
+"""The programs of a control plane (etcd, kube-apiserver, kube-controller-manager) and of nodes (kubelet and others);
+kwok for the benchmark, helm for the chart. They are built from the Go modules that tools/go.mod pins, once, and lie in a
+cache keyed on go.sum and Go's version.
 
 Knows nothing of clusters. Where Go is absent or too old it is fetched: Debian's package, and with that the
 toolchain that tools/go.mod names, through the module proxy that Go is set up for."""
@@ -17,6 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 KUBERNETES = {'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
               'kube-controller-manager': 'k8s.io/kubernetes/cmd/kube-controller-manager',
               'etcd': 'go.etcd.io/etcd/server/v3'}
+NODES = {name: 'k8s.io/kubernetes/cmd/' + name for name in ('kube-scheduler', 'kubelet', 'kube-proxy')}
+COREDNS = {'coredns': '.'}
 KWOK = {'kwok': 'sigs.k8s.io/kwok/cmd/kwok'}
 HELM = {'helm': 'helm.sh/helm/v3/cmd/helm'}
 
@@ -137,6 +140,16 @@ def build(programs=None, folder=os.path.join(HERE, 'tools')):
         if missing:
             _build(go, version, folder, {name: programs[name] for name in missing}, out)
     return out
+
+
+def build_cluster():
+    """The folder with the programs of a control plane and of nodes, all but build_coredns()."""
+    return build(dict(KUBERNETES, **NODES))
+
+
+def build_coredns():
+    """The path of coredns."""
+    return os.path.join(build(COREDNS, os.path.join(HERE, 'tools', 'coredns')), 'coredns')
 
 
 def build_helm():

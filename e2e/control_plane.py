@@ -63,7 +63,7 @@ def _started_at(pid):
 class Certificates:
     """One authority and what it signed, in a folder; kubeconfigs are JSON, which is YAML too."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, address='127.0.0.1'):
         self.folder = folder
         os.makedirs(folder, mode=0o700)
         self._key('ca')
@@ -71,7 +71,7 @@ class Certificates:
                       '-addext', 'basicConstraints=critical,CA:TRUE',
                       '-addext', 'keyUsage=critical,keyCertSign,cRLSign,digitalSignature')
         self.issue('apiserver', '/CN=kube-apiserver', 'serverAuth',
-                   'DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1')
+                   'DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1,IP:' + address)
         self.issue('admin', '/O=system:masters/CN=admin', 'clientAuth')
         self.issue('controllers', '/O=system:masters/CN=system:kube-controller-manager', 'clientAuth')
         self._openssl('genrsa', '-out', 'accounts.key', '2048')
@@ -81,6 +81,7 @@ class Certificates:
         return os.path.join(self.folder, name)
 
     def issue(self, name, subject, usage, names=''):
+        """The path of the certificate and its key, without `.crt` and `.key`."""
         self._key(name)
         with open(self.path(name + '.ext'), 'w') as f:
             f.write('keyUsage=critical,digitalSignature,keyEncipherment\nextendedKeyUsage=%s\n' % usage)
@@ -89,6 +90,7 @@ class Certificates:
         self._openssl('req', '-new', '-key', name + '.key', '-subj', subject, '-out', name + '.csr')
         self._openssl('x509', '-req', '-in', name + '.csr', '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial',
                       '-days', '30', '-extfile', name + '.ext', '-out', name + '.crt')
+        return self.path(name)
 
     def kubeconfig(self, user, server, path):
         data = {}
@@ -124,6 +126,10 @@ def write_kubeconfig(path, server, cluster, user):
 class ControlPlane:
     """Lives in `folder`. `tied`: its processes end with ours, however ours ends."""
 
+    parts = PARTS
+    abrupt = ('apiserver',)  # it would drain connections for long
+    address = '127.0.0.1'  # of the API server
+
     def __init__(self, folder, tied=True, apiserver_flags=()):
         self.folder = os.path.abspath(folder)
         self.tied = tied
@@ -136,20 +142,14 @@ class ControlPlane:
         return os.path.join(self.folder, name)
 
     def up(self):
-        programs = binaries.build()
+        programs = self._programs()
         if os.path.exists(self.path('pids')):
-            raise ClusterError('%s is in use; stop it first: control_plane.py down --dir %s' % (
-                self.folder, self.folder))
+            raise ClusterError('%s is in use; stop it first: %s down --dir %s' % (
+                self.folder, os.path.basename(sys.argv[0]), self.folder))
         os.makedirs(self.folder, exist_ok=True)
         started = time.monotonic()
         try:
-            shutil.rmtree(self.path('pki'), ignore_errors=True)
-            self.certificates = Certificates(self.path('pki'))
-            for attempt in range(3):
-                if self._start_store_and_server(programs, last=attempt == 2):
-                    break
-            self._apply_crd()
-            self._start_controllers(programs)
+            self._start_parts(programs)
         except BaseException:
             self.down(wipe=False)  # the logs stay
             raise
@@ -159,11 +159,34 @@ class ControlPlane:
     def client(self):
         return kube.Client.from_kubeconfig(self.kubeconfig)
 
+    def _programs(self):
+        return binaries.build()
+
+    def _start_parts(self, programs):
+        self._start_api(programs)
+        self._apply_crd()
+        self._start_controllers(programs)
+
+    def _start_api(self, programs):
+        shutil.rmtree(self.path('pki'), ignore_errors=True)
+        self.certificates = Certificates(self.path('pki'), self.address)
+        for attempt in range(3):
+            if self._start_store_and_server(programs, last=attempt == 2):
+                break
+
+    def _server_flags(self):
+        """Alone on loopback: no Endpoints of its own, no nodes, no tokens in pods."""
+        return ['--endpoint-reconciler-type=none', '--authorization-mode=RBAC',
+                '--disable-admission-plugins=ServiceAccount']
+
+    def _controller_flags(self):
+        return ['--controllers=' + ','.join(CONTROLLERS), '--use-service-account-credentials=false']
+
     def _start_store_and_server(self, programs, last):
         """False where another program took a port between our asking for it and using it."""
         store, peer, port = free_port(), free_port(), free_port()
         pki = self.certificates.path
-        server = 'https://127.0.0.1:%d' % port
+        server = 'https://%s:%d' % (self.address, port)
         shutil.rmtree(self.path('etcd'), ignore_errors=True)
         self._start('etcd', [
             os.path.join(programs, 'etcd'), '--name=e2e', '--data-dir=' + self.path('etcd'), '--unsafe-no-fsync',
@@ -173,13 +196,12 @@ class ControlPlane:
             '--initial-cluster=e2e=http://127.0.0.1:%d' % peer])
         self._start('apiserver', [
             os.path.join(programs, 'kube-apiserver'), '--etcd-servers=http://127.0.0.1:%d' % store,
-            '--bind-address=127.0.0.1', '--secure-port=%d' % port, '--endpoint-reconciler-type=none',
-            '--service-cluster-ip-range=10.96.0.0/16', '--authorization-mode=RBAC',
-            '--disable-admission-plugins=ServiceAccount', '--client-ca-file=' + pki('ca.crt'),
+            '--bind-address=' + self.address, '--secure-port=%d' % port,
+            '--service-cluster-ip-range=10.96.0.0/16', '--client-ca-file=' + pki('ca.crt'),
             '--tls-cert-file=' + pki('apiserver.crt'), '--tls-private-key-file=' + pki('apiserver.key'),
             '--service-account-issuer=https://kubernetes.default.svc',
             '--service-account-key-file=' + pki('accounts.pub'),
-            '--service-account-signing-key-file=' + pki('accounts.key'), *self.apiserver_flags])
+            '--service-account-signing-key-file=' + pki('accounts.key'), *self._server_flags(), *self.apiserver_flags])
         self.certificates.kubeconfig('admin', server, self.kubeconfig)
         self.certificates.kubeconfig('controllers', server, self.path('controllers.kubeconfig'))
         client = self.client()
@@ -212,7 +234,7 @@ class ControlPlane:
         config = self.path('controllers.kubeconfig')
         self._start('controllers', [
             os.path.join(programs, 'kube-controller-manager'), '--kubeconfig=' + config, '--leader-elect=false',
-            '--secure-port=0', '--controllers=' + ','.join(CONTROLLERS), '--use-service-account-credentials=false',
+            '--secure-port=0', *self._controller_flags(),
             '--service-account-private-key-file=' + pki('accounts.key'), '--root-ca-file=' + pki('ca.crt'),
             '--concurrent-gc-syncs=4', '--kube-api-qps=200', '--kube-api-burst=400'])
 
@@ -252,20 +274,28 @@ class ControlPlane:
         if not wipe or not os.path.isdir(self.folder):
             return
         for name in os.listdir(self.folder):  # only what is ours: people name folders by mistake
-            if name in ('kubeconfig', 'controllers.kubeconfig') or name in [part + '.log' for part in PARTS]:
+            if name in ('kubeconfig', 'controllers.kubeconfig') or name in [part + '.log' for part in self.parts]:
                 os.remove(self.path(name))
             elif name in ('etcd', 'pki'):
                 shutil.rmtree(self.path(name))
         if not os.listdir(self.folder):
             os.rmdir(self.folder)
 
-    def _stop_all(self):
+    def _recorded(self):
         try:
             with open(self.path('pids')) as f:
-                recorded = json.load(f)
+                return json.load(f)
         except (OSError, ValueError):
-            recorded = {}
-        for name in PARTS:
+            return {}
+
+    def alive(self, name):
+        """Whether this part runs, started by us or by whoever wrote the record."""
+        pid, started_at = self._recorded().get(name, (0, None))
+        return started_at is not None and _started_at(pid) == started_at
+
+    def _stop_all(self):
+        recorded = self._recorded()
+        for name in self.parts:
             if name in recorded:
                 self._stop(name, *recorded[name])
         self.children = {}
@@ -278,7 +308,7 @@ class ControlPlane:
         while started_at is not None and _started_at(pid) == started_at:
             if not force:
                 os.kill(pid, signal.SIGTERM)
-            if name == 'apiserver' or time.monotonic() > deadline:  # it would drain connections for long
+            if name in self.abrupt or time.monotonic() > deadline:
                 os.kill(pid, signal.SIGKILL)
             force = True
             if name in self.children:

@@ -1,0 +1,18 @@
+// Command coredns is CoreDNS with no plugins but those of the local cluster's Corefile (../../local/dns.py): all of
+// them would take minutes more to build and modules of every cloud.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+)
+
+func main() {
+	dnsserver.Directives = []string{"bind", "ready", "errors", "kubernetes"}
+	coremain.Run()
+}
