@@ -1,4 +1,4 @@
-// Command coredns is CoreDNS with no plugins but those of the local cluster's Corefile (../../local/dns.py): all of
+// Command coredns is CoreDNS with no plugins but those of the local cluster's Corefile (../../local_cluster.py): all of
 // them would take minutes more to build and modules of every cloud.
 package main
 
@@ -9,10 +9,9 @@ import (
 	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
-	_ "github.com/coredns/coredns/plugin/ready"
 )
 
 func main() {
-	dnsserver.Directives = []string{"bind", "ready", "errors", "kubernetes"}
+	dnsserver.Directives = []string{"bind", "errors", "kubernetes"}
 	coremain.Run()
 }
