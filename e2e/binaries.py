@@ -21,7 +21,7 @@ KUBERNETES = {'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
 NODES = {name: 'k8s.io/kubernetes/cmd/' + name for name in ('kube-scheduler', 'kubelet', 'kube-proxy')}
 COREDNS = {'coredns': '.'}
 KWOK = {'kwok': 'sigs.k8s.io/kwok/cmd/kwok'}
-HELM = {'helm': 'helm.sh/helm/v3/cmd/helm'}
+HELM = {'helm': 'helm.sh/helm/v3/cmd/helm', 'kustomize': 'sigs.k8s.io/kustomize/kustomize/v5'}
 
 
 class BuildError(Exception):
@@ -153,7 +153,7 @@ def build_coredns():
 
 
 def build_helm():
-    """The path of helm."""
+    """The path of helm; kustomize lies beside it."""
     return os.path.join(build(HELM, os.path.join(HERE, 'tools', 'helm')), 'helm')
 
 
