@@ -1,7 +1,8 @@
 """A container image as an archive of docker's form (`docker save`), read and rewritten.
 
-rewrite() makes an image's bytes a function of its files and its configuration alone: one layer, sorted, with one
-time, and a configuration without the traces of the tool that built it. Knows no container tool."""
+rewrite() makes an image's bytes a function of its files and its configuration alone: one layer, sorted, every file
+of 1970 so that equal files are an equal layer in the next commit too, and a configuration without traces of the tool
+that built it. Knows no container tool."""
 import dataclasses
 import gzip
 import hashlib
@@ -53,22 +54,22 @@ def read_file(path, name):
     return files(path)[name][1]
 
 
-def _one_layer(found, epoch):
+def _one_layer(found):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode='w', format=tarfile.USTAR_FORMAT) as tar:
         for name in sorted(found):
             member, content = found[name]
             clean = tarfile.TarInfo(name)
             clean.type, clean.mode, clean.linkname = member.type, member.mode, member.linkname
-            clean.uid, clean.gid, clean.mtime, clean.size = member.uid, member.gid, epoch, len(content or b'')
+            clean.uid, clean.gid, clean.size = member.uid, member.gid, len(content or b'')
             tar.addfile(clean, io.BytesIO(content or b''))
     return out.getvalue()
 
 
-def rewrite(source, target, tags, epoch):
-    """Writes the image in archive `source` to archive `target`, as above."""
+def rewrite(source, target, tags, created_s):
+    """Writes the image in archive `source` to archive `target`, as above; created_s is only said in its configuration."""
     found = files(source)
-    layer = _one_layer(found, epoch)
+    layer = _one_layer(found)
     digest = hashlib.sha256(layer).hexdigest()
     with tarfile.open(source) as tar:
         old = json.load(tar.extractfile(json.load(tar.extractfile('manifest.json'))[0]['Config']))
@@ -76,7 +77,7 @@ def rewrite(source, target, tags, epoch):
     config = {key: value for key, value in old['config'].items() if key in wanted and value}
     # buildah signs its work, with its version.
     config['Labels'] = {k: v for k, v in config.get('Labels', {}).items() if not k.startswith('io.buildah.')}
-    created = time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(epoch))
+    created = time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(created_s))
     image = json.dumps({
         'architecture': old['architecture'], 'os': old['os'], 'created': created, 'config': config,
         'rootfs': {'type': 'layers', 'diff_ids': ['sha256:' + digest]},

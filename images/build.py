@@ -39,7 +39,7 @@ def _git(*args):
 
 
 def source_date():
-    """The time that every file gets: SOURCE_DATE_EPOCH, or that of the last commit."""
+    """When the image says that it was made: SOURCE_DATE_EPOCH, or the time of the last commit."""
     return int(os.environ.get('SOURCE_DATE_EPOCH') or _git('log', '-1', '--format=%ct') or 0)
 
 
@@ -75,16 +75,18 @@ def build_image(tool, name, args):
     dockerfile = os.path.join(ROOT, 'images', name + '.Dockerfile')
     tools.ensure_base(tool, base_of(dockerfile))
     context = ROOT if args.binaries == 'source' else stage(name, args.build, os.path.join(args.out, 'context', name))
-    epoch = source_date()
-    image = 'docker.io/trainyard/%s:%s' % (name, version())
+    image, latest = ('docker.io/trainyard/%s:%s' % (name, tag) for tag in (version(), 'latest'))
     raw = os.path.join(args.out, name + '.raw.tar')
-    tool.build(dockerfile, context, image, {
-        'BINARIES': args.binaries, 'SOURCE_DATE_EPOCH': str(epoch), 'VERSION': version(), 'REVISION': revision(),
-        'JOBS': str(os.cpu_count() or 1)})
-    tool.save(image, raw)
+    building = 'docker.io/trainyard/%s:build-%d' % (name, os.getpid())
+    tool.build(dockerfile, context, building, {
+        'BINARIES': args.binaries, 'VERSION': version(), 'REVISION': revision(), 'JOBS': str(os.cpu_count() or 1)})
+    tool.save(building, raw)
     path = os.path.join(args.out, name + '.tar')
-    facts = archive.rewrite(raw, path, [image, image.rpartition(':')[0] + ':latest'], epoch)
+    facts = archive.rewrite(raw, path + '.part', [image, latest], source_date())
+    os.replace(path + '.part', path)
     os.remove(raw)
+    for old in (building, image, latest):
+        tool.remove(old)
     with open(os.path.join(args.out, name + '.spdx.json'), 'wb') as f:
         f.write(archive.read_file(path, 'usr/share/sbom/%s.spdx.json' % PROGRAMS[name]))
     tool.load(path)

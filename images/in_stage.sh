@@ -8,7 +8,7 @@ program=$2
 version=$3
 jobs=$4
 out=$5
-export DEBIAN_FRONTEND=noninteractive SOURCE_DATE_EPOCH
+export DEBIAN_FRONTEND=noninteractive
 
 apt-get update -q
 case $binaries in

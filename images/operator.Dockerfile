@@ -5,7 +5,6 @@ ARG BASE=docker.io/library/debian:bookworm-20250520-slim
 
 FROM ${BASE} AS build
 ARG BINARIES=source
-ARG SOURCE_DATE_EPOCH=0
 ARG VERSION=0.0.0
 ARG JOBS=2
 COPY . /src

@@ -61,6 +61,10 @@ class Tool:
         else:
             self._must('loading ' + path, 'load', '-q', '-i', path)
 
+    def remove(self, image):
+        """Takes the name away; where there is none, that is what was wanted."""
+        self.run('rmi', image, quiet=True, timeout=60)
+
     def has(self, image):
         if self.name == 'buildah':
             return self.run('inspect', '--type=image', image, quiet=True, timeout=60)
