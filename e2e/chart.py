@@ -1,96 +1,46 @@
 #!/usr/bin/env python3
-"""Tests of charts/trainyard: lint, golden renders, what the schema refuses, and a release in a real API server, with the
+"""Tests of charts/: what can be judged of their files (chart_files.py), and a release in a real API server, with the
 operator running under the ServiceAccount that the chart makes.
 
-  chart.py --operator PROGRAM [--rewrite]
+  chart.py --operator PROGRAM --trainer PROGRAM [--rewrite]
 
---rewrite: first writes charts/trainyard/testdata/*.golden.yaml anew; look at their difference before a commit."""
+--rewrite: first writes charts/trainyard/testdata/*.golden.yaml and charts/kustomize/operator.yaml anew; look at their
+difference before a commit."""
 import argparse
-import difflib
 import json
 import os
 import re
 import shutil
+import subprocess
 import sys
-import tarfile
 import tempfile
+import threading
 import time
 import traceback
+
+import yaml
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 # pylint: disable=wrong-import-position
 import binaries  # noqa: E402
+import chart_files  # noqa: E402
 import chart_rights  # noqa: E402
 import control_plane  # noqa: E402
 import gang  # noqa: E402
 import harness  # noqa: E402
 import helm  # noqa: E402
 import kube  # noqa: E402
+import kustomize  # noqa: E402
+import monitoring  # noqa: E402
+from chart_files import SETS, expect  # noqa: E402
 from chart_rights import until  # noqa: E402
 from harness import Failure  # noqa: E402
 from kubelet import Kubelet  # noqa: E402
 from mirror import Mirror  # noqa: E402
 
-SETS = ('least', 'namespaces', 'full')
 HOME = 'trainyard-system'
 MADE = ('clusterroles', 'clusterrolebindings', 'roles', 'rolebindings', 'serviceaccounts', 'deployments', 'services',
-        'poddisruptionbudgets', 'networkpolicies')
-# (flags of helm, what its message must name)
-WRONG = (
-    ((), 'image.repository: name an image'),
-    (('--set', 'replicas=two'), '/replicas'),
-    (('--set', 'namespaces={Team_A}'), '/namespaces/0'),
-    (('--set', 'log.format=xml'), '/log/format'),
-    (('--set', 'image.pulPolicy=Always'), 'pulPolicy'),
-    (('--set', 'gangScheduler=a b'), '/gangScheduler'),
-    (('--set', 'extraArgs={leader-elect}'), '/extraArgs/0'),
-    (('-f', helm.values('least'), '--set', 'serviceAccount.create=false'), 'serviceAccount.name: name the one'))
-
-
-def expect(what, got, wanted=True):
-    if got != wanted:
-        raise Failure('%s: wanted %r, got %r' % (what, wanted, got))
-
-
-def read(*path):
-    with open(os.path.join(control_plane.ROOT, *path)) as f:
-        return f.read()
-
-
-def lints(tools):
-    for name in SETS:
-        tools.run('lint', '--strict', helm.CHART, '--kube-version', helm.KUBE_VERSION, '-f', helm.values(name))
-
-
-def renders_as_recorded(tools, rewrite):
-    for name in SETS:
-        path = os.path.join(helm.CHART, 'testdata', name + '.golden.yaml')
-        rendered = tools.render(name)
-        if rewrite:
-            with open(path, 'w') as f:
-                f.write(rendered)
-        lines = [text.splitlines(keepends=True) for text in (read(path), rendered)]
-        difference = ''.join(difflib.unified_diff(*lines, path, 'rendered now'))
-        if difference:
-            raise Failure('e2e/chart.py --rewrite records what the chart renders now:\n' + difference)
-
-
-def schema_refuses_wrong_values(tools):
-    for flags, text in WRONG:
-        message = tools.refused(*tools.template(), *flags)
-        expect('%r in helm\'s message on %s: %s' % (text, flags, message), text in message)
-
-
-def package_has_the_crd_and_the_version(tools):
-    """The chart's CRD is a link; Helm packs what it leads to."""
-    tools.run('package', helm.CHART, '--destination', tools.folder)
-    version = re.search(r'^project\(trainyard VERSION (\S+)', read('CMakeLists.txt'), re.M).group(1)
-    expect('appVersion', re.findall(r'^appVersion: (\S+)$', read(helm.CHART, 'Chart.yaml'), re.M), [version])
-    with tarfile.open(os.path.join(tools.folder, 'trainyard-%s.tgz' % version)) as package:
-        member = package.getmember('trainyard/crds/tfjob.yaml')
-        expect('the packaged CRD is a file', member.isfile())
-        expect('the packaged CRD is ours', package.extractfile(member).read().decode() == read('crds', 'tfjob.yaml'))
-        expect('test data in the package', [name for name in package.getnames() if 'testdata' in name], [])
+        'poddisruptionbudgets', 'networkpolicies', 'configmaps', 'servicemonitors', 'prometheusrules')
 
 
 class Release:
@@ -103,6 +53,7 @@ class Release:
         self.folder = folder
         self.client = cluster.client()
         self.world = None
+        self.exported = set()  # names of the metrics of an operator that has run jobs
         self.tools.kubeconfig = cluster.kubeconfig
 
     def prepare(self):
@@ -114,11 +65,25 @@ class Release:
             'pod-security.kubernetes.io/enforce': 'restricted'}}})
         for kind in (gang.VOLCANO, gang.PLUGINS):
             gang.install(self.client, kind)
+        for crd in monitoring.prometheus_operator_kinds(self.folder):
+            self.client.create('customresourcedefinitions', None, crd)
+        for kind in monitoring.KINDS:
+            until(kind + ' to be served', lambda kind=kind: self.client.serves(kind))
 
     def helm(self, verb, name):
-        # No kind of the Prometheus operator is here.
         return self.tools.run(verb, 'trainyard', helm.CHART, '--namespace', HOME, '-f', helm.values(name),
-                              '--set', 'metrics.serviceMonitor.enabled=false')
+                              '--set', 'metrics.prometheusRule.enabled=true,metrics.dashboards.enabled=true')
+
+    def server_takes_every_object_strictly(self):
+        """Each set of values and the Kustomize base; a field that the API server does not know would be refused."""
+        count = 0
+        renders = [yaml.safe_load_all(self.tools.render(name)) for name in SETS]
+        for item in (item for render in (*renders, kustomize.build(self.tools)) for item in render):
+            if item['kind'] != 'Namespace':  # is there already
+                plural = re.sub('ys$', 'ies', item['kind'].lower() + 's')
+                self.client.create(plural, item['metadata'].get('namespace'), item, dryRun='All', fieldValidation='Strict')
+                count += 1
+        print('       %d objects taken' % count)
 
     def installs_in_a_cluster_without_tfjobs(self):
         expect('NOTES in the output', 'serves TFJobs in all namespaces' in self.helm('install', 'full'))
@@ -129,10 +94,13 @@ class Release:
         self.world.cluster = self.cluster
 
     def pods_are_restricted(self):
-        """The namespace enforces Pod Security's restricted profile, and would refuse this pod otherwise."""
-        template = self.client.get('deployments', HOME, 'operator')['spec']['template']
-        pod = {'metadata': {'name': 'p', 'labels': template['metadata']['labels']}, 'spec': template['spec']}
-        self.client.create('pods', HOME, pod, dryRun='All')
+        """The namespace enforces Pod Security's restricted profile, and would refuse these pods otherwise."""
+        templates = {item['metadata']['name']: item['spec']['template']
+                     for item in self.client.list('deployments', HOME)['items']}
+        expect('deployments', sorted(templates), ['curves', 'operator'])
+        for template in templates.values():
+            pod = {'metadata': {'name': 'p', 'labels': template['metadata']['labels']}, 'spec': template['spec']}
+            self.client.create('pods', HOME, pod, dryRun='All')
         del pod['spec']['containers'][0]['securityContext']['allowPrivilegeEscalation']
         try:
             self.client.create('pods', HOME, pod, dryRun='All')
@@ -141,14 +109,78 @@ class Release:
             return
         raise Failure('Pod Security admission is off, so that this test proves nothing')
 
+    def helm_test_checks_the_installation(self):
+        """The pod that Helm makes for it is played by the program that it names, beside an operator that leads."""
+        account = chart_rights.Account(self.cluster, self.client, HOME, 'operator')
+        rights = account.granted()
+        account.in_force(rights)
+        config = self.kubeconfig('operator')
+        said = self.helm_test(config)
+        expect('what helm test says without an operator: ' + said, re.findall('^FAIL .* — (nobody has made it)', said, re.M),
+               ['nobody has made it'])
+        asked = {(resource, name, verb) for resource, name, verbs in re.findall(
+            r'^ok    (\S+) (?:(\S+) )?in .*: (.*)$', said, re.M) for verb in verbs.split(', ')}
+        expect('the rights that --check asks for', asked, {(resource, name, verb) for _, _, resource, name, verb in rights})
+        test = self.test('research')
+        lives = chart_rights.Lives(test, config, self.client.get('deployments', HOME, 'operator'))
+        try:
+            lives.operator()
+            expect('what helm test says', self.helm_test(config), '')
+        finally:
+            for operator in test.operators:
+                operator.kill()
+        until('the pod of helm test to be gone', lambda: self.check_pod() is None)
+        self.client.delete('leases', HOME, lives.flag('--leader-election-id'))  # the next operators are the first again
+
+    def helm_test(self, config):
+        """"", or what the check's pod said where `helm test` failed."""
+        ended = []
+        thread = threading.Thread(target=lambda: ended.append(self.tools.call(
+            'test', 'trainyard', '--namespace', HOME, '--timeout', '5m')))
+        before = self.check_pod()
+        thread.start()
+        pod = until('the pod of helm test', lambda: self.check_pod(before and before['metadata']['uid']))
+        container = pod['spec']['containers'][0]
+        expect('its command', container['command'], ['trainyard-operator', '--check'])
+        code, said = self.check(config, *container['args'], *chart_rights.LEASE_TIMES)
+        self.client.patch('pods', HOME, pod['metadata']['name'], {
+            'status': {'phase': 'Failed' if code else 'Succeeded'}}, 'status')
+        thread.join(120 * control_plane.PATIENCE)
+        expect('the end of helm test: %s' % ended, ended and (ended[0][0] == 0) == (code == 0))
+        return said if code else ''
+
+    def check_pod(self, but=None):
+        """The pod of `helm test`, if it is there and has not this uid."""
+        for pod in self.client.list('pods', HOME)['items']:
+            if pod['metadata']['name'] == 'operator-check' and pod['metadata']['uid'] != but:
+                return pod
+        return None
+
+    def check(self, config, *flags):
+        """(exit status, what it says) of `trainyard-operator --check`."""
+        done = subprocess.run([self.args.operator, '--check', '--kubeconfig=' + config, *flags], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=120 * control_plane.PATIENCE, check=False)
+        return done.returncode, done.stdout.decode()
+
     def cluster_rights_are_enough_and_all_used(self):
         with gang.Scheduler(self.test('research'), gang.VOLCANO, room=8):
             self.rights('operator', 'research')
+
+    def queries_name_metrics_that_exist(self):
+        boards = monitoring.dashboards()
+        alerts = [rule['expr'] for rule in monitoring.rules()]
+        monitoring.queries_are_sound(alerts + monitoring.queries(boards.pop('operator.json')), self.exported)
+        monitoring.queries_are_sound(monitoring.queries(boards.pop('training.json')),
+                                     monitoring.trainer_names(self.args.trainer))
+        expect('dashboards that nothing is compared with', sorted(boards), [])
 
     def upgrade_to_namespaces_narrows_the_rights(self):
         self.helm('upgrade', 'namespaces')
         expect('what is left of the cluster\'s rights', self.ours('clusterroles', 'clusterrolebindings'), [])
         account = self.rights('trainyard', 'team-a')
+        _, said = self.check(self.kubeconfig('trainyard'), '--leader-elect=false')
+        for resource in ('tfjobs', 'tfjobs/status', 'pods', 'services', 'events'):
+            expect('a line of --check on %s: %s' % (resource, said), 'FAIL  %s in all namespaces' % resource in said)
         for namespace, group, resource, name, verb in account.granted():
             if namespace == 'team-a':
                 expect('%s in team-b' % verb, account.may('team-b', group, resource, name, verb))
@@ -164,7 +196,7 @@ class Release:
 
     def uninstall_leaves_no_trace_but_every_job(self):
         self.tools.run('uninstall', 'trainyard', '--namespace', HOME)
-        until('everything to be gone', lambda: not self.ours(*MADE))
+        until('everything to be gone', lambda: not self.ours(*MADE) and not self.client.list('deployments')['items'])
         expect('TFJobs are served', self.client.serves('tfjobs'))
 
     def children(self):
@@ -176,6 +208,10 @@ class Release:
         return sorted('%s %s' % (kind, item['metadata']['name']) for kind in kinds for item in self.client.list(
             kind, labelSelector='app.kubernetes.io/instance=trainyard')['items'])
 
+    def kubeconfig(self, name):
+        account = chart_rights.Account(self.cluster, self.client, HOME, name)
+        return account.kubeconfig(self.cluster, os.path.join(self.folder, name + '.kubeconfig'))
+
     def test(self, namespace):
         return chart_rights.Patient(self.world, namespace)
 
@@ -185,8 +221,7 @@ class Release:
         rights = account.granted()
         account.in_force(rights)
         test = self.test(namespace)
-        config = account.kubeconfig(self.cluster, os.path.join(self.folder, name + '.kubeconfig'))
-        lives = chart_rights.Lives(test, config, self.client.get('deployments', HOME, name))
+        lives = chart_rights.Lives(test, self.kubeconfig(name), self.client.get('deployments', HOME, name))
         try:
             lives.live()
         except (Failure, kube.ApiError, OSError) as e:
@@ -196,13 +231,17 @@ class Release:
             for operator in test.operators:
                 operator.kill()
         calls = account.prove(rights)
+        self.exported |= monitoring.exported_names(lives.series)
         print('       %d calls by %s, none refused; all of its %d rights used' % (calls, account.user, len(rights)))
         return account
 
     def checks(self):
+        yield self.server_takes_every_object_strictly
         yield self.installs_in_a_cluster_without_tfjobs
         yield self.pods_are_restricted
+        yield self.helm_test_checks_the_installation
         yield self.cluster_rights_are_enough_and_all_used
+        yield self.queries_name_metrics_that_exist
         before = self.children()
         for step in (self.upgrade_to_namespaces_narrows_the_rights, self.rollback_brings_the_first_back,
                      self.uninstall_leaves_no_trace_but_every_job):
@@ -222,10 +261,13 @@ def check(name, function, *args):
 
 def run(args, folder):
     tools = helm.Helm(folder)
-    check('lints', lints, tools)
-    check('renders_as_recorded', renders_as_recorded, tools, args.rewrite)
-    check('schema_refuses_wrong_values', schema_refuses_wrong_values, tools)
-    check('package_has_the_crd_and_the_version', package_has_the_crd_and_the_version, tools)
+    check('lints', chart_files.lints, tools)
+    check('renders_as_recorded', chart_files.renders_as_recorded, tools, args.rewrite)
+    check('kustomize_base_is_the_chart', chart_files.kustomize_base_is_the_chart, tools, args.rewrite)
+    check('schema_refuses_wrong_values', chart_files.schema_refuses_wrong_values, tools)
+    check('package_has_the_crd_and_the_version', chart_files.package_has_the_crd_and_the_version, tools)
+    check('carries_alerts_and_dashboards', chart_files.carries_alerts_and_dashboards, tools)
+    check('alerts_fire_where_they_should', monitoring.alerts_fire_where_they_should)
     policy = os.path.join(folder, 'audit-policy.json')
     with open(policy, 'w') as f:
         json.dump(chart_rights.AUDIT_POLICY, f)
@@ -246,9 +288,10 @@ def run(args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--operator', required=True)
+    parser.add_argument('--trainer', required=True)
     parser.add_argument('--rewrite', action='store_true', help='record what the chart renders now')
     args = parser.parse_args()
-    args.operator = os.path.abspath(args.operator)
+    args.operator, args.trainer = os.path.abspath(args.operator), os.path.abspath(args.trainer)
     folder = tempfile.mkdtemp(prefix='trainyard-chart-')
     started = time.monotonic()
     try:

@@ -122,6 +122,7 @@ class Lives:
         self.home = deployment['metadata']['namespace']
         self.container = deployment['spec']['template']['spec']['containers'][0]
         self.flags = self.container['args']
+        self.series = {}  # of an operator's metrics, once jobs have lived
         self.pod_groups = POD_GROUPS[self.flag('--gang-scheduler-name')]
 
     def flag(self, name):
@@ -158,6 +159,7 @@ class Lives:
         t.create(tfjob('keep', Worker=1))
         t.wait_running('keep-worker-0')
         t.wait_for('Running', 'keep')
+        self.series = second.metrics()
         t.expect('exit status', second.stop(SECONDS), 0)
 
     def take_names(self):

@@ -12,7 +12,7 @@ import urllib.parse
 
 GROUPS = {
     'pods': '/api/v1', 'services': '/api/v1', 'events': '/api/v1', 'namespaces': '/api/v1', 'nodes': '/api/v1',
-    'resourcequotas': '/api/v1', 'serviceaccounts': '/api/v1', 'secrets': '/api/v1',
+    'resourcequotas': '/api/v1', 'serviceaccounts': '/api/v1', 'secrets': '/api/v1', 'configmaps': '/api/v1',
     'tfjobs': '/apis/kubeflow.org/v1',
     'leases': '/apis/coordination.k8s.io/v1',
     'customresourcedefinitions': '/apis/apiextensions.k8s.io/v1',
@@ -22,6 +22,8 @@ GROUPS = {
     'rolebindings': '/apis/rbac.authorization.k8s.io/v1',
     'deployments': '/apis/apps/v1',
     'networkpolicies': '/apis/networking.k8s.io/v1',
+    'servicemonitors': '/apis/monitoring.coreos.com/v1', 'podmonitors': '/apis/monitoring.coreos.com/v1',
+    'prometheusrules': '/apis/monitoring.coreos.com/v1',
     'poddisruptionbudgets': '/apis/policy/v1',
     'podgroups.scheduling.volcano.sh': '/apis/scheduling.volcano.sh/v1beta1',
     'podgroups.scheduling.x-k8s.io': '/apis/scheduling.x-k8s.io/v1alpha1',

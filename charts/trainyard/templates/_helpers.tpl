@@ -38,8 +38,68 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "trainyard.image" -}}
-{{- $repository := required "image.repository: name an image that you built, with trainyard-operator on its PATH; none is published yet (docs/install.md)" .Values.image.repository -}}
-{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{- printf "%s@%s" .repository .digest -}}
+{{- else -}}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Who a pod of the operator is and where it may run: of the Deployment and of the test. */}}
+{{- define "trainyard.pod" -}}
+serviceAccountName: {{ include "trainyard.serviceAccount" . }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "trainyard.restricted" 65532 | nindent 2 }}
+{{- end -}}
+
+{{/* Pod Security's restricted profile, of a pod of this user and of its containers. */}}
+{{- define "trainyard.restricted" -}}
+runAsNonRoot: true
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+{{- define "trainyard.confined" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "trainyard.args" -}}
+- --leader-election-id={{ .Values.leaderElection.leaseName }}
+- --leader-election-namespace={{ .Release.Namespace }}
+{{- with .Values.namespaces }}
+- --namespace={{ join "," . }}
+{{- end }}
+{{- with include "trainyard.gang" . }}
+- --gang-scheduler-name={{ . }}
+{{- end }}
+- --log-format={{ .Values.log.format }}
+- --log-level={{ .Values.log.level }}
+{{- range .Values.extraArgs }}
+- {{ . | quote }}
+{{- end }}
 {{- end -}}
 
 {{/* The gang scheduler as the operator understands it: "none" is none. */}}
@@ -61,6 +121,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [secrets]  # of jobs whose tasks speak TLS; get: only where a name is taken
+  verbs: [get, create]
 - apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]
