@@ -82,7 +82,7 @@ def build_image(tool, name, args):
         'BINARIES': args.binaries, 'VERSION': version(), 'REVISION': revision(), 'JOBS': str(os.cpu_count() or 1)})
     tool.save(building, raw)
     path = os.path.join(args.out, name + '.tar')
-    facts = archive.rewrite(raw, path + '.part', [image, latest], source_date())
+    archive.rewrite(raw, path + '.part', [image, latest], source_date())
     os.replace(path + '.part', path)
     os.remove(raw)
     for old in (building, image, latest):
@@ -90,8 +90,9 @@ def build_image(tool, name, args):
     with open(os.path.join(args.out, name + '.spdx.json'), 'wb') as f:
         f.write(archive.read_file(path, 'usr/share/sbom/%s.spdx.json' % PROGRAMS[name]))
     tool.load(path)
-    say('%s: %s, %.1f MB in %d files, %.1f MB compressed; layer %s' % (
-        path, image, facts.content_bytes / 1e6, facts.files, facts.compressed_bytes / 1e6, facts.layer))
+    pulled, unpacked = archive.sizes(path)
+    say('%s: %s, %.1f MB, compressed %.1f MB; layer %s' % (
+        path, image, unpacked / 1e6, pulled / 1e6, archive.layers(path)[0]))
 
 
 def main():
