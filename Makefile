@@ -7,7 +7,7 @@ VENV := build/venv
 
 .DEFAULT_GOAL := help
 .PHONY: help deps deps-check python-deps build run test test-asan test-tsan cluster conformance fuzz bench bench-quick \
-        bench-peers images microbench tidy thread-safety format format-check layering clean
+        bench-peers images test-images microbench tidy thread-safety format format-check layering clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ conformance: build  ## run the integration suite and write docs/conformance.md
 
 images: build  ## the images of operator and trainer in build/images, of the programs built (ARGS=--help)
 	@python3 images/build.py --build $(RELEASE) $(ARGS)
+
+test-images: images  ## what is in the images, and their programs in a sandbox (needs root)
+	@python3 images/test_images.py
 
 fuzz: deps-check  ## run each fuzzer for SECONDS=60
 	@cmake --preset fuzz -Wno-dev >/dev/null
