@@ -26,6 +26,7 @@ import binaries  # noqa: E402
 import chart_files  # noqa: E402
 import chart_rights  # noqa: E402
 import control_plane  # noqa: E402
+import docs  # noqa: E402
 import gang  # noqa: E402
 import harness  # noqa: E402
 import helm  # noqa: E402
@@ -75,13 +76,17 @@ class Release:
                               '--set', 'metrics.prometheusRule.enabled=true,metrics.dashboards.enabled=true')
 
     def server_takes_every_object_strictly(self):
-        """Each set of values and the Kustomize base; a field that the API server does not know would be refused."""
-        count = 0
+        """Those of each set of values, of the Kustomize base and of the docs; a field that the API server does not know
+        would be refused."""
         renders = [yaml.safe_load_all(self.tools.render(name)) for name in SETS]
-        for item in (item for render in (*renders, kustomize.build(self.tools)) for item in render):
+        items = [item for render in (*renders, kustomize.build(self.tools)) for item in render]
+        shown = [item for _, item in docs.objects() if item['kind'] not in ('TFJob', 'Cluster')]
+        count = 0
+        for item in items + [dict(item, metadata=dict(item['metadata'], namespace='research')) for item in shown]:
             if item['kind'] != 'Namespace':  # is there already
                 plural = re.sub('ys$', 'ies', item['kind'].lower() + 's')
-                self.client.create(plural, item['metadata'].get('namespace'), item, dryRun='All', fieldValidation='Strict')
+                namespace = None if plural == 'persistentvolumes' else item['metadata'].get('namespace')
+                self.client.create(plural, namespace, item, dryRun='All', fieldValidation='Strict')
                 count += 1
         print('       %d objects taken' % count)
 
@@ -170,9 +175,10 @@ class Release:
         boards = monitoring.dashboards()
         alerts = [rule['expr'] for rule in monitoring.rules()]
         monitoring.queries_are_sound(alerts + monitoring.queries(boards.pop('operator.json')), self.exported)
-        monitoring.queries_are_sound(monitoring.queries(boards.pop('training.json')),
-                                     monitoring.trainer_names(self.args.trainer))
+        trainer = monitoring.trainer_names(self.args.trainer)
+        monitoring.queries_are_sound(monitoring.queries(boards.pop('training.json')), trainer)
         expect('dashboards that nothing is compared with', sorted(boards), [])
+        expect('the metrics of docs/monitoring.md', monitoring.documented(), monitoring.families(self.exported | trainer))
 
     def upgrade_to_namespaces_narrows_the_rights(self):
         self.helm('upgrade', 'namespaces')
@@ -267,6 +273,7 @@ def run(args, folder):
     check('schema_refuses_wrong_values', chart_files.schema_refuses_wrong_values, tools)
     check('package_has_the_crd_and_the_version', chart_files.package_has_the_crd_and_the_version, tools)
     check('carries_alerts_and_dashboards', chart_files.carries_alerts_and_dashboards, tools)
+    check('takes_the_values_that_docs_show', chart_files.takes_the_values_that_docs_show, tools)
     check('alerts_fire_where_they_should', monitoring.alerts_fire_where_they_should)
     policy = os.path.join(folder, 'audit-policy.json')
     with open(policy, 'w') as f:

@@ -7,6 +7,7 @@ import tarfile
 
 import yaml
 
+import docs
 import helm
 import kustomize
 import monitoring
@@ -104,3 +105,18 @@ def carries_alerts_and_dashboards(tools):
     expect('the PrometheusRule has the alerts', made['PrometheusRule']['spec'] == yaml.safe_load(read(monitoring.ALERTS)))
     expect('the ConfigMap has the dashboards', config['data'] == monitoring.dashboards())
     expect('the label that Grafana\'s side-car looks for', config['metadata']['labels'].get('grafana_dashboard'), '1')
+
+
+def takes_the_values_that_docs_show(tools):
+    shown = docs.values()
+    for where, text in shown:
+        path = os.path.join(tools.folder, 'documented.yaml')
+        with open(path, 'w') as f:
+            f.write(text)
+        code, _, err = tools.call(*tools.template(), '-f', path)
+        expect('helm\'s error on the values at %s' % where, err if code else '', '')
+    flags = list(docs.chart_flags())
+    for page, words in flags:
+        code, _, err = tools.call(*tools.template(), *words)
+        expect('helm\'s error on %s of %s' % (words, page), err if code else '', '')
+    expect('values and flags in the docs', bool(shown and flags))

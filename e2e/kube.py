@@ -13,6 +13,7 @@ import urllib.parse
 GROUPS = {
     'pods': '/api/v1', 'services': '/api/v1', 'events': '/api/v1', 'namespaces': '/api/v1', 'nodes': '/api/v1',
     'resourcequotas': '/api/v1', 'serviceaccounts': '/api/v1', 'secrets': '/api/v1', 'configmaps': '/api/v1',
+    'persistentvolumes': '/api/v1', 'persistentvolumeclaims': '/api/v1', 'jobs': '/apis/batch/v1',
     'tfjobs': '/apis/kubeflow.org/v1',
     'leases': '/apis/coordination.k8s.io/v1',
     'customresourcedefinitions': '/apis/apiextensions.k8s.io/v1',

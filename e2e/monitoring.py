@@ -12,7 +12,7 @@ import yaml
 
 import binaries
 from chart_rights import until
-from control_plane import PATIENCE, die_with_parent, free_port
+from control_plane import PATIENCE, ROOT, die_with_parent, free_port
 from harness import Failure
 from helm import CHART
 
@@ -125,6 +125,18 @@ def queries_are_sound(exprs, exported):
 def exported_names(series):
     """Of series as /metrics writes them."""
     return {line.partition('{')[0].partition(' ')[0] for line in series if line and not line.startswith('#')}
+
+
+def families(series):
+    """Metrics as people name them, of the names of series."""
+    return {re.sub('_(bucket|sum|count)$', '', name) for name in series}
+
+
+def documented():
+    """The metrics in the tables of docs/monitoring.md."""
+    with open(os.path.join(ROOT, 'docs', 'monitoring.md')) as f:
+        rows = re.findall(r'^\| ((?:`[a-z_]+`(?:, )?)+) \|', f.read(), re.M)
+    return {name for row in rows for name in re.findall('`([a-z_]+)`', row)}
 
 
 def trainer_names(program):
