@@ -11,10 +11,8 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 import traceback
 
@@ -30,6 +28,7 @@ import docs  # noqa: E402
 import gang  # noqa: E402
 import harness  # noqa: E402
 import helm  # noqa: E402
+import helm_test  # noqa: E402
 import kube  # noqa: E402
 import kustomize  # noqa: E402
 import monitoring  # noqa: E402
@@ -56,6 +55,7 @@ class Release:
         self.world = None
         self.exported = set()  # names of the metrics of an operator that has run jobs
         self.tools.kubeconfig = cluster.kubeconfig
+        self.test_of_helm = helm_test.HelmTest(tools, self.client, args.operator, HOME, 'operator-check')
 
     def prepare(self):
         self.client.delete('customresourcedefinitions', None, 'tfjobs.kubeflow.org')
@@ -115,12 +115,12 @@ class Release:
         raise Failure('Pod Security admission is off, so that this test proves nothing')
 
     def helm_test_checks_the_installation(self):
-        """The pod that Helm makes for it is played by the program that it names, beside an operator that leads."""
+        """It asks for all the rights that the chart grants, and passes where an operator leads."""
         account = chart_rights.Account(self.cluster, self.client, HOME, 'operator')
         rights = account.granted()
         account.in_force(rights)
         config = self.kubeconfig('operator')
-        said = self.helm_test(config)
+        said = self.test_of_helm.run(config)
         expect('what helm test says without an operator: ' + said, re.findall('^FAIL .* — (nobody has made it)', said, re.M),
                ['nobody has made it'])
         asked = {(resource, name, verb) for resource, name, verbs in re.findall(
@@ -130,42 +130,12 @@ class Release:
         lives = chart_rights.Lives(test, config, self.client.get('deployments', HOME, 'operator'))
         try:
             lives.operator()
-            expect('what helm test says', self.helm_test(config), '')
+            expect('what helm test says', self.test_of_helm.run(config), '')
         finally:
             for operator in test.operators:
                 operator.kill()
-        until('the pod of helm test to be gone', lambda: self.check_pod() is None)
+        until('the pod of helm test to be gone', lambda: self.test_of_helm.pod() is None)
         self.client.delete('leases', HOME, lives.flag('--leader-election-id'))  # the next operators are the first again
-
-    def helm_test(self, config):
-        """"", or what the check's pod said where `helm test` failed."""
-        ended = []
-        thread = threading.Thread(target=lambda: ended.append(self.tools.call(
-            'test', 'trainyard', '--namespace', HOME, '--timeout', '5m')))
-        before = self.check_pod()
-        thread.start()
-        pod = until('the pod of helm test', lambda: self.check_pod(before and before['metadata']['uid']))
-        container = pod['spec']['containers'][0]
-        expect('its command', container['command'], ['trainyard-operator', '--check'])
-        code, said = self.check(config, *container['args'], *chart_rights.LEASE_TIMES)
-        self.client.patch('pods', HOME, pod['metadata']['name'], {
-            'status': {'phase': 'Failed' if code else 'Succeeded'}}, 'status')
-        thread.join(120 * control_plane.PATIENCE)
-        expect('the end of helm test: %s' % ended, ended and (ended[0][0] == 0) == (code == 0))
-        return said if code else ''
-
-    def check_pod(self, but=None):
-        """The pod of `helm test`, if it is there and has not this uid."""
-        for pod in self.client.list('pods', HOME)['items']:
-            if pod['metadata']['name'] == 'operator-check' and pod['metadata']['uid'] != but:
-                return pod
-        return None
-
-    def check(self, config, *flags):
-        """(exit status, what it says) of `trainyard-operator --check`."""
-        done = subprocess.run([self.args.operator, '--check', '--kubeconfig=' + config, *flags], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=120 * control_plane.PATIENCE, check=False)
-        return done.returncode, done.stdout.decode()
 
     def cluster_rights_are_enough_and_all_used(self):
         with gang.Scheduler(self.test('research'), gang.VOLCANO, room=8):
@@ -184,7 +154,7 @@ class Release:
         self.helm('upgrade', 'namespaces')
         expect('what is left of the cluster\'s rights', self.ours('clusterroles', 'clusterrolebindings'), [])
         account = self.rights('trainyard', 'team-a')
-        _, said = self.check(self.kubeconfig('trainyard'), '--leader-elect=false')
+        _, said = self.test_of_helm.check(self.kubeconfig('trainyard'), '--leader-elect=false')
         for resource in ('tfjobs', 'tfjobs/status', 'pods', 'services', 'events'):
             expect('a line of --check on %s: %s' % (resource, said), 'FAIL  %s in all namespaces' % resource in said)
         for namespace, group, resource, name, verb in account.granted():
