@@ -43,7 +43,11 @@ class Tool:
         options = ['--network=host', '-f', dockerfile, '-t', image]
         for key, value in build_args.items():
             options += ['--build-arg', '%s=%s' % (key, value)]
-        if self.name != 'docker':  # works where containers cannot be made, e.g. in one
+        if self.name != 'buildah':  # that one keeps no layers of its own accord; kept ones would hide updates of packages
+            options.append('--no-cache')
+        if self.name == 'podman':
+            options.append('--layers=false')
+        if self.name != 'docker':  # chroot: works where no containers can be made, e.g. in one
             options += ['--isolation=chroot', '--pull-never' if self.name == 'buildah' else '--pull=never']
         self._must('the build of ' + image, 'bud' if self.name == 'buildah' else 'build', *options, context)
 
