@@ -2,15 +2,16 @@
 JOBS ?= $(shell nproc)
 SECONDS ?= 60
 DATA_DIR ?=
+E2E_WORKERS ?= 4
 RELEASE := build/release
 VENV := build/venv
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-check python-deps build run test test-asan test-tsan cluster conformance fuzz bench bench-quick \
+.PHONY: help deps deps-check python-deps build run test test-asan test-tsan cluster e2e conformance fuzz bench bench-quick \
         bench-peers images test-images microbench tidy thread-safety format format-check layering clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps:  ## install the missing Debian packages of cmake/packages.txt (nothing to do: 0.1 s)
 	@sh cmake/deps.sh build
@@ -44,9 +45,16 @@ test-tsan: deps  ## the tests under ThreadSanitizer
 	@sh cmake/test.sh tsan $(JOBS)
 	@echo "Clusters of processes and the API server were left out; ctest --preset tsan-all has them too (20 min)."
 
-cluster: deps  ## build etcd, the API server and Helm for the tests (once, 6 min) and say how to start them
+cluster: deps  ## build what the tests' clusters are made of, and Helm (once, 10 min), and say how to start one
 	@python3 e2e/control_plane.py build
-	@echo "start: e2e/control_plane.py up    stop: e2e/control_plane.py down"
+	@python3 e2e/local_cluster.py build
+	@echo "API server alone: e2e/control_plane.py up | down; with real nodes: e2e/local_cluster.py up | down"
+
+e2e: build  ## real jobs in real pods on a cluster of this machine (root; ARGS='-k NAME' or pytest's other flags)
+	@test build/images/trainer.tar -nt $(RELEASE)/trainer -a \
+	  build/images/operator.tar -nt $(RELEASE)/trainyard-operator || $(MAKE) --no-print-directory images
+	@sh cmake/python_deps.sh build/venv-e2e e2e/requirements.txt
+	@build/venv-e2e/bin/python -m pytest e2e/pods -n $(E2E_WORKERS) --dist worksteal $(ARGS)
 
 conformance: build  ## run the integration suite and write docs/conformance.md
 	@python3 e2e/run.py --operator $(RELEASE)/trainyard-operator --gtests $(RELEASE) --report docs/conformance.md

@@ -20,6 +20,7 @@ KUBERNETES = {'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
               'etcd': 'go.etcd.io/etcd/server/v3'}
 NODES = {name: 'k8s.io/kubernetes/cmd/' + name for name in ('kube-scheduler', 'kubelet', 'kube-proxy')}
 COREDNS = {'coredns': '.'}
+DEVICE_PLUGIN = {'device-plugin': '.'}
 KWOK = {'kwok': 'sigs.k8s.io/kwok/cmd/kwok'}
 HELM = {'helm': 'helm.sh/helm/v3/cmd/helm', 'kustomize': 'sigs.k8s.io/kustomize/kustomize/v5'}
 
@@ -122,9 +123,10 @@ def _linker_flags(go, folder, environment):
 
 def _key(folder, version):
     digest = hashlib.sha256(version.encode())
-    for name in ('go.mod', 'go.sum'):
-        with open(os.path.join(folder, name), 'rb') as f:
-            digest.update(f.read())
+    for name in ('go.mod', 'go.sum', 'main.go'):
+        if os.path.exists(os.path.join(folder, name)):
+            with open(os.path.join(folder, name), 'rb') as f:
+                digest.update(f.read())
     return digest.hexdigest()[:16]
 
 
@@ -150,6 +152,11 @@ def build_cluster():
 def build_coredns():
     """The path of coredns."""
     return os.path.join(build(COREDNS, os.path.join(HERE, 'tools', 'coredns')), 'coredns')
+
+
+def build_device_plugin():
+    """The path of the device plugin that hands out what is no device."""
+    return os.path.join(build(DEVICE_PLUGIN, os.path.join(HERE, 'tools', 'deviceplugin')), 'device-plugin')
 
 
 def build_helm():

@@ -127,6 +127,12 @@ class Node:
                                                           done.stdout.decode('utf-8', 'replace')[-1000:]))
         return done.stdout.decode('utf-8', 'replace')
 
+    def start(self, name, *command):
+        """Starts a program in the node's namespaces that ends with the node; its output goes to the node's logs."""
+        entered = ['nsenter', '-t', str(self.first_process()), '--net', '--mount', '--pid', '--uts', '--ipc', *command]
+        with open(self.path('log/%s.log' % name), 'ab') as log:
+            subprocess.Popen(entered, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
     def load(self, archive):
         """Makes the images of a docker-archive or OCI archive known to the node's kubelet."""
         self.inside('ctr', '-n', 'k8s.io', 'images', 'import', os.path.abspath(archive))

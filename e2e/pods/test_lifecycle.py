@@ -1,0 +1,56 @@
+"""What users do to a job in its life: suspend, scale, let it expire; and images that are not there yet."""
+import manifests
+
+
+def test_suspended_job_frees_its_pods_and_resumes(space):
+    name = space.apply(manifests.small('pausing'))
+    space.wait_step(name + '-worker-0', 1000)
+    space.patch(name, {'runPolicy': {'suspend': True}})
+    space.wait_for(name, 'Suspended')
+    space.wait('the pods to go', lambda: not space.pods(name))
+    space.patch(name, {'runPolicy': {'suspend': False}})
+    space.wait_for(name, 'Succeeded', 240)
+    assert space.step(name + '-worker-0') == 6000
+
+
+def test_scaled_job_gets_and_loses_workers(space):
+    """Through the scale subresource, as `kubectl scale` and autoscalers do."""
+    job = manifests.small('scaled', 10000, workers=1)
+    job['spec']['enableDynamicWorker'] = True
+    name = space.apply(job)
+    space.wait_step(name + '-worker-0', 300)
+    for replicas in (3, 1):
+        space.custom.patch_namespaced_custom_object_scale('kubeflow.org', 'v1', space.name, 'tfjobs', name,
+                                                          {'spec': {'replicas': replicas}})
+        wanted = {'%s-worker-%d' % (name, i) for i in range(replicas)} | {name + '-ps-0'}
+        space.wait('%d workers' % replicas, lambda wanted=wanted: {
+            n for n, pod in space.pods(name).items() if not pod.metadata.deletion_timestamp} == wanted)
+        if replicas == 3:
+            space.wait_step(name + '-worker-2', 100)  # it joined a cluster that did not know it
+    space.wait_for(name, 'Succeeded', 240)
+    assert space.step(name + '-worker-0') == 10000
+
+
+def test_finished_job_expires(space):
+    name = space.apply(manifests.small('brief', 200, cpu=None, ttlSecondsAfterFinished=3))
+    space.wait('the job to run', lambda: 'Running' in space.conditions(name) or not space.job(name))
+    space.wait('the job to be gone with its pods', lambda: not space.job(name) and not space.pods(name))
+
+
+def test_missing_image_is_told_and_the_job_starts_when_it_appears(space):
+    job = manifests.small('pulling', 300, cpu=None)
+    missing = 'docker.io/trainyard/%s:1' % space.name
+    for container in manifests.containers(job, 'Worker'):
+        container['image'] = missing
+    name = space.apply(job)
+    worker = name + '-worker-0'
+
+    def waits():
+        states = [s.state.waiting for s in space.pod(worker).status.container_statuses or []] if space.pod(worker) else []
+        return any(state and state.reason in ('ErrImagePull', 'ImagePullBackOff') for state in states)
+    space.wait('kubelet to say that the image is missing', waits)
+    assert any(missing in message for message in space.events(worker, 'Failed')), space.events(worker)
+    assert not {'Succeeded', 'Failed'} & set(space.conditions(name))
+    space.stage.provider.name_image('docker.io/' + space.stage.trainer_image, missing)
+    space.wait_for(name, 'Succeeded', 240)
+    assert space.step(worker) == 300
