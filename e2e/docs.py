@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""README.md and docs/ tell what is true: their TFJobs are valid, their links lead somewhere, and the images that they and
-the examples name are those that `make images` makes. chart.py judges what they say of the chart and of metrics.
+"""README.md and docs/ tell what is true: their TFJobs are valid, their links lead somewhere, the images that they and
+the examples name are those that `make images` makes, and the symptoms are ones that the operator shows. chart.py judges
+what they say of the chart and of metrics.
 
   docs.py --trainyard PROGRAM"""
 import argparse
@@ -101,11 +102,22 @@ def images_without_our_version():
                 yield '%s: image %s: must have the tag %s' % (where, found.group(0), version)
 
 
+def unknown_reasons():
+    """Reasons of conditions and events that docs/troubleshooting.md names and the operator does not."""
+    known = set(re.findall(r'"(\w+)"', read(os.path.join(ROOT, 'operator', 'api', 'names.h'))))
+    named = set(re.findall(r'`(TFJob[A-Z]\w+|SetPod\w+|Failed[A-Z]\w+|PodGroup\w+|\w+NameTaken|ExitedWithCode)`',
+                           read(os.path.join(ROOT, 'docs', 'troubleshooting.md'))))
+    if len(named) < 8:
+        yield 'docs/troubleshooting.md names only %s' % sorted(named)
+    for reason in sorted(named - known):
+        yield 'docs/troubleshooting.md: the operator has no reason %s' % reason
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--trainyard', required=True)
     args = parser.parse_args()
-    wrong = [*broken_links(), *invalid_jobs(args.trainyard), *images_without_our_version()]
+    wrong = [*broken_links(), *invalid_jobs(args.trainyard), *images_without_our_version(), *unknown_reasons()]
     for line in wrong:
         print('docs: ' + line)
     return 1 if wrong else 0
