@@ -72,6 +72,7 @@ def test_job_that_is_made_again_resumes(space):
 
 def test_out_of_memory_is_told_and_charged(space):
     """A worker that may have less memory than its data takes is killed (137) each time, until backoffLimit."""
+    space.need_digits()
     job = manifests.with_limits(manifests.example('mnist-async'), ('Worker',), memory='40Mi')
     name = space.apply(manifests.with_policy(job, backoffLimit=1, cleanPodPolicy='None'))
     failed = space.wait_for(name, 'Failed')

@@ -59,6 +59,8 @@ def test_drained_node_loses_no_job(space):
     finally:
         space.core.patch_node(node, {'spec': {'unschedulable': None}})
     assert space.step(name + '-worker-0') == 6000
+    replicas = space.job(name)['status']['replicaStatuses']
+    assert not any(replica.get('restarts') for replica in replicas.values()), 'an eviction is not the job\'s fault'
 
 
 def _evict(space, pod):

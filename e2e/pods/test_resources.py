@@ -41,6 +41,7 @@ def test_workers_get_gpus_of_their_own_and_wait_for_free_ones(space):
 
 def test_full_volume_is_told_and_the_last_checkpoint_stays(space):
     """6 MiB hold one checkpoint of 3 MiB; when the volume has grown, the same job goes on from it."""
+    space.need_digits()
     node = min(node.metadata.name for node in space.core.list_node().items)
     space.claim('small', space.stage.provider.small_volume(node, 6), node)
     job = manifests.with_flags(manifests.named(manifests.example('mnist-async'), 'full'), '--save_checkpoint_steps=100')

@@ -6,8 +6,6 @@ import pytest
 
 import manifests
 
-LINE = re.compile(r'^(\S+)Z \S+.*$', re.M)
-
 
 def stamps(log, text):
     """The times at which lines with this text were printed."""
@@ -21,6 +19,7 @@ def now():
 
 @pytest.mark.alone
 def test_async_example_trains_to_its_accuracy_and_cleans_up(space, record_property):
+    space.need_digits()
     job = manifests.with_flags(manifests.example('mnist-async'), '--log_every=1', kinds=('Worker',))
     applied = now()
     name = space.apply(job)
@@ -41,6 +40,7 @@ def test_async_example_trains_to_its_accuracy_and_cleans_up(space, record_proper
 
 
 def test_sync_example_averages_and_drops_stale_gradients(space):
+    space.need_digits()
     job = manifests.with_flags(manifests.example('mnist-sync-backup'), '--train_steps=600', kinds=('Worker',))
     name = space.apply(manifests.with_policy(job, cleanPodPolicy='None'))
     space.wait_for(name, 'Succeeded', 300)
