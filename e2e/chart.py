@@ -53,7 +53,7 @@ class Release:
         self.folder = folder
         self.client = cluster.client()
         self.world = None
-        self.exported = set()  # names of the metrics of an operator that has run jobs
+        self.series = set()  # of the metrics of operators that have run jobs
         self.tools.kubeconfig = cluster.kubeconfig
         self.test_of_helm = helm_test.HelmTest(tools, self.client, args.operator, HOME, 'operator-check')
 
@@ -144,11 +144,11 @@ class Release:
     def queries_name_metrics_that_exist(self):
         boards = monitoring.dashboards()
         alerts = [rule['expr'] for rule in monitoring.rules()]
-        monitoring.queries_are_sound(alerts + monitoring.queries(boards.pop('operator.json')), self.exported)
-        trainer = monitoring.trainer_names(self.args.trainer)
+        monitoring.queries_are_sound(alerts + monitoring.queries(boards.pop('operator.json')), self.series)
+        trainer = monitoring.trainer_series(self.args.trainer)
         monitoring.queries_are_sound(monitoring.queries(boards.pop('training.json')), trainer)
         expect('dashboards that nothing is compared with', sorted(boards), [])
-        expect('the metrics of docs/monitoring.md', monitoring.documented(), monitoring.families(self.exported | trainer))
+        expect('the metrics of docs/monitoring.md', monitoring.documented(), monitoring.families(self.series | trainer))
 
     def upgrade_to_namespaces_narrows_the_rights(self):
         self.helm('upgrade', 'namespaces')
@@ -207,7 +207,7 @@ class Release:
             for operator in test.operators:
                 operator.kill()
         calls = account.prove(rights)
-        self.exported |= monitoring.exported_names(lives.series)
+        self.series |= set(lives.series)
         print('       %d calls by %s, none refused; all of its %d rights used' % (calls, account.user, len(rights)))
         return account
 

@@ -20,6 +20,7 @@ ALERTS = os.path.join(CHART, 'alerts', 'trainyard.yaml')
 # The kinds of the Prometheus operator, as it ships them.
 MODULE = 'github.com/prometheus-operator/prometheus-operator@v0.85.0'
 KINDS = ('servicemonitors', 'prometheusrules', 'podmonitors')
+ADDED = {'namespace', 'pod', 'job', 'instance'}  # labels of what is scraped
 WORDS = {'and', 'or', 'unless', 'by', 'without', 'on', 'ignoring', 'group_left', 'group_right', 'bool', 'offset'}
 
 
@@ -107,8 +108,9 @@ def names(query):
     return {name for name, call in re.findall(r'\b([a-zA-Z_:][\w:]*)(\s*\()?', bare) if not call and name not in WORDS}
 
 
-def queries_are_sound(exprs, exported):
-    """`exported`: names of series."""
+def queries_are_sound(exprs, series):
+    """promtool can read them; metrics, label values that are asked for and labels that are summed by are those of series
+    (as /metrics writes them), or labels that Prometheus adds."""
     with tempfile.NamedTemporaryFile('w', suffix='.yaml') as f:
         yaml.safe_dump({'groups': [{'name': 'q', 'rules': [{'record': 'q%d' % i, 'expr': expr}
                                                            for i, expr in enumerate(exprs)]}]}, f)
@@ -118,8 +120,20 @@ def queries_are_sound(exprs, exported):
             raise Failure('promtool cannot read a query: ' + text[-2000:])
     for expr in exprs:
         wanted = names(expr)
-        if not wanted or wanted - exported:
-            raise Failure('nobody exports %s, which this query names: %s' % (sorted(wanted - exported) or 'anything', expr))
+        missing = wanted - exported_names(series)
+        if not wanted or missing:
+            raise Failure('nobody exports %s, which this query names: %s' % (sorted(missing) or 'anything', expr))
+        theirs = [one for one in series if one.partition('{')[0] in wanted]
+        for metric, matchers in re.findall(r'(\w+)\{([^{}]*)\}', expr):
+            for label, value in re.findall(r'(\w+)="([^"]*)"', matchers):
+                if label not in ADDED and not any(one.startswith(metric + '{') and '%s="%s"' % (label, value) in one
+                                                  for one in theirs):
+                    raise Failure('no series of %s has %s="%s", as this query asks: %s' % (metric, label, value, expr))
+        for labels in re.findall(r'\bby \(([^()]*)\)', expr):
+            unknown = [label for label in re.findall(r'\w+', labels)
+                       if label not in ADDED and not any(label + '="' in one for one in theirs)]
+            if unknown:
+                raise Failure('no series has the label %s, by which this query sums: %s' % (unknown, expr))
 
 
 def exported_names(series):
@@ -128,8 +142,8 @@ def exported_names(series):
 
 
 def families(series):
-    """Metrics as people name them, of the names of series."""
-    return {re.sub('_(bucket|sum|count)$', '', name) for name in series}
+    """The metrics of these series, as people name them."""
+    return {re.sub('_(bucket|sum|count)$', '', name) for name in exported_names(series)}
 
 
 def documented():
@@ -139,8 +153,8 @@ def documented():
     return {name for row in rows for name in re.findall('`([a-z_]+)`', row)}
 
 
-def trainer_names(program):
-    """The names of all series of a trainer's /metrics: of a parameter server that waits for its worker."""
+def trainer_series(program):
+    """Those of a trainer's /metrics: of a parameter server that waits for its worker."""
     ports = [free_port() for _ in range(3)]
     process = subprocess.Popen(  # pylint: disable=consider-using-with
         [program, '--job_name=ps', '--task_index=0', '--ps_hosts=127.0.0.1:%d' % ports[0],
@@ -156,7 +170,8 @@ def trainer_names(program):
         except OSError:
             return None
     try:
-        return exported_names(until('the metrics of a trainer', page).splitlines())
+        lines = until('the metrics of a trainer', page).splitlines()
+        return {line.rpartition(' ')[0] for line in lines if line and not line.startswith('#')}
     finally:
         process.kill()
         process.wait()
