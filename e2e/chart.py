@@ -125,7 +125,8 @@ class Release:
                ['nobody has made it'])
         asked = {(resource, name, verb) for resource, name, verbs in re.findall(
             r'^ok    (\S+) (?:(\S+) )?in .*: (.*)$', said, re.M) for verb in verbs.split(', ')}
-        expect('the rights that --check asks for', asked, {(resource, name, verb) for _, _, resource, name, verb in rights})
+        expect('the rights that --check asks for', asked,
+               {(resource, name, verb) for _, _, resource, name, verb in rights})
         test = self.test('research')
         lives = chart_rights.Lives(test, config, self.client.get('deployments', HOME, 'operator'))
         try:

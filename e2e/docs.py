@@ -94,7 +94,8 @@ def invalid_jobs(program):
 def images_without_our_version():
     """A tag `latest`, or none, makes nodes ask a registry even where the image is loaded."""
     version = re.search(r'^project\(trainyard VERSION (\S+)', read(os.path.join(ROOT, 'CMakeLists.txt')), re.M).group(1)
-    texts = [(os.path.relpath(path, ROOT), read(path)) for path in sorted(glob.glob(os.path.join(ROOT, 'examples', '*.yaml')))]
+    examples = sorted(glob.glob(os.path.join(ROOT, 'examples', '*.yaml')))
+    texts = [(os.path.relpath(path, ROOT), read(path)) for path in examples]
     for where, text in texts + list(blocks()):
         for line in re.findall(r'\bimage: *(.*)$', text, re.M):
             found = OURS.search(line)

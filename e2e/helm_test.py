@@ -30,7 +30,8 @@ class HelmTest:
         if container['command'] != ['trainyard-operator', '--check']:
             raise Failure('helm test runs %s' % container['command'])
         code, said = self.check(kubeconfig, *container['args'], *chart_rights.LEASE_TIMES)
-        self.client.patch('pods', self.namespace, self.name, {'status': {'phase': 'Failed' if code else 'Succeeded'}}, 'status')
+        status = {'phase': 'Failed' if code else 'Succeeded'}
+        self.client.patch('pods', self.namespace, self.name, {'status': status}, 'status')
         thread.join(120 * PATIENCE)
         if not ended or (ended[0][0] == 0) != (code == 0):
             raise Failure('the pod of helm test ended with %d, and helm test with %s' % (code, ended))

@@ -23,7 +23,8 @@ def base_of(tools):
 def build(tools):
     """The objects that `kubectl apply -k` would send."""
     program = os.path.join(os.path.dirname(tools.program), 'kustomize')
-    done = subprocess.run([program, 'build', FOLDER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+    done = subprocess.run([program, 'build', FOLDER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+                          check=False)
     if done.returncode != 0:
         raise Failure('kustomize build %s: %s' % (FOLDER, done.stderr.decode()[-2000:]))
     return list(yaml.safe_load_all(done.stdout))
