@@ -62,6 +62,10 @@ def stage(name, build, context):
     for script in ('in_stage.sh', 'rootfs.sh'):
         shutil.copy(os.path.join(ROOT, 'images', script), os.path.join(context, 'images'))
     program = PROGRAMS[name]
+    with open('/etc/os-release') as f:
+        if 'VERSION_CODENAME=bookworm\n' not in f.read():
+            raise BuildError('programs that were built here do not fit the images, which are of Debian 12 (bookworm): '
+                             'take --binaries=source')
     if not os.path.exists(os.path.join(build, program)):
         raise BuildError('%s has no %s; build it first (make build), or take --binaries=source' % (build, program))
     done = subprocess.run(['sh', os.path.join(ROOT, 'images', 'binaries.sh'), build, program,

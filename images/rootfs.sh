@@ -12,7 +12,6 @@ out=$4
 user=65532  # the number that distroless images and the chart use
 
 mkdir -p "$out/usr/local/bin" "$out/usr/lib/ssl" "$out/etc/ssl/certs" "$out/usr/share/sbom" "$out/home/nonroot" "$out/tmp"
-for folder in lib lib64; do ln -s "usr/$folder" "$out/$folder"; done
 install -m 755 "$in/$program" "$out/usr/local/bin/$program"
 
 # Libraries keep the name under which the program asks for them.
@@ -21,7 +20,10 @@ awk '$2 == "=>" { print $3 } $1 ~ /^\// { print $1 }' /tmp/ldd | sort -u | while
   case $library in /usr/*) to=$library ;; *) to=/usr$library ;; esac
   install -D -m 644 "$library" "$out$to"
 done
-chmod 755 "$out"/usr/lib64/ld-linux-*
+for folder in lib lib64; do
+  if [ -d "$out/usr/$folder" ]; then ln -s "usr/$folder" "$out/$folder"; fi
+done
+find "$out/usr" -name 'ld-linux-*' -exec chmod 755 {} +  # the loader may be run by itself
 
 # glibc and c-ares ask files and DNS by themselves; they only have to be told so. A runtime mounts resolv.conf and hosts.
 printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$out/etc/nsswitch.conf"
