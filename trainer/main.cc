@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/status_macros.h"
+#include "base/task_tls.h"
 #include "trainer/cpu/cpu_backend.h"
 #include "trainer/cpu/devices.h"
 #include "trainer/data/data_main.h"
@@ -94,6 +95,7 @@ std::string Environment(const char* name) {
 }
 
 void ApplyEnvironment(Options& options) {
+  if (options.tls_dir.empty()) options.tls_dir = Environment(base::kTaskTlsDirEnv);
   int number = 0;
   if (options.metrics_port == 0 &&
       absl::SimpleAtoi(Environment("TRAINYARD_METRICS_PORT"), &number)) {
@@ -171,9 +173,11 @@ absl::Status CheckDevices(const Options& options, const Role& role) {
 absl::Status RunCommand(const std::string& command, Options options, SignalWatcher& signals) {
   ApplyEnvironment(options);
   ConfigureLogging(options);
-  ASSIGN_OR_RETURN(const Role role,
-                   ResolveRole(options, Environment("TF_CONFIG"), command == "check"));
+  ASSIGN_OR_RETURN(Role role, ResolveRole(options, Environment("TF_CONFIG"), command == "check"));
   for (const std::string& warning : role.warnings) base::LogWarning(warning);
+  if (!options.tls_dir.empty() && !role.cluster.empty()) {
+    ASSIGN_OR_RETURN(role.tls, TaskTls::Load(options.tls_dir));
+  }
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   if (command == "eval") return RunEval(options, *backend);
   if (command == "export") return RunExport(options);

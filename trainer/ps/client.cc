@@ -41,7 +41,7 @@ class PsClientImpl final : public PsClient {
     const ElementType type =
         options_.wire_dtype == WireDtype::kBf16 ? ElementType::kBf16 : ElementType::kF32;
     for (size_t i = 0; i < servers_.size(); ++i) {
-      servers_[i].grpc = GrpcLink::Create(options_.addresses[i], type);
+      servers_[i].grpc = GrpcLink::Create(options_.addresses[i], type, options_.tls);
     }
   }
 

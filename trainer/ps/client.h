@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "base/cluster_spec.h"
 #include "trainer/ps/job_config.h"
+#include "trainer/ps/task_tls.h"
 
 namespace trainer {
 
@@ -26,6 +27,7 @@ struct PsClientOptions {
   uint64_t incarnation = 0;                // random id of this process's life
   WireDtype wire_dtype = WireDtype::kF32;  // of gradients and variables on the wire
   bool same_node = true;                   // use shared memory with a ps on this machine
+  std::shared_ptr<const TaskTls> tls;      // null = plain text
   std::vector<base::Task> trainers;        // who else may push: named when waited for long
   absl::Duration wait_log_period = absl::Seconds(10);  // of lines that say who is waited for
   absl::Duration call_timeout =

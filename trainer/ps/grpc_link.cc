@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include <grpcpp/create_channel.h>
+#include <grpcpp/channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/channel_arguments.h>
 
@@ -25,11 +25,8 @@ constexpr absl::Duration kPatience = absl::Seconds(2);
 
 // One channel and its stub; calls keep it while they run.
 struct Connection {
-  explicit Connection(const std::string& address)
-      : channel(
-            grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), Arguments())),
-        stub(channel),
-        made(absl::Now()) {}
+  Connection(const std::string& address, const TaskTls* tls)
+      : channel(MakeChannel(address, Arguments(), tls)), stub(channel), made(absl::Now()) {}
 
   static grpc::ChannelArguments Arguments() {
     grpc::ChannelArguments arguments;
@@ -137,10 +134,11 @@ class ControlCall final : public PendingCall {
 
 class GrpcLinkImpl final : public GrpcLink {
  public:
-  GrpcLinkImpl(std::string address, ElementType type)
+  GrpcLinkImpl(std::string address, ElementType type, std::shared_ptr<const TaskTls> tls)
       : address_(std::move(address)),
         type_(type),
-        connection_(std::make_shared<Connection>(address_)) {}
+        tls_(std::move(tls)),
+        connection_(std::make_shared<Connection>(address_, tls_.get())) {}
 
   ~GrpcLinkImpl() override {
     Cancel();
@@ -200,7 +198,7 @@ class GrpcLinkImpl final : public GrpcLink {
     std::lock_guard lock(mutex_);
     if (connection_->channel->GetState(false) == GRPC_CHANNEL_READY) return;
     if (absl::Now() < connection_->made + kPatience) return;
-    connection_ = std::make_shared<Connection>(address_);
+    connection_ = std::make_shared<Connection>(address_, tls_.get());
   }
 
   int64_t bytes_sent() const override { return bytes_sent_; }
@@ -246,6 +244,7 @@ class GrpcLinkImpl final : public GrpcLink {
   // Constant.
   const std::string address_;
   const ElementType type_;
+  const std::shared_ptr<const TaskTls> tls_;
 
   // Of the exchanging thread.
   Shard layout_;
@@ -263,8 +262,9 @@ class GrpcLinkImpl final : public GrpcLink {
 
 }  // namespace
 
-std::unique_ptr<GrpcLink> GrpcLink::Create(const std::string& address, ElementType type) {
-  return std::make_unique<GrpcLinkImpl>(address, type);
+std::unique_ptr<GrpcLink> GrpcLink::Create(const std::string& address, ElementType type,
+                                           std::shared_ptr<const TaskTls> tls) {
+  return std::make_unique<GrpcLinkImpl>(address, type, std::move(tls));
 }
 
 }  // namespace trainer

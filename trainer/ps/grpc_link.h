@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "trainer/ps/link.h"
+#include "trainer/ps/task_tls.h"
 #include "trainer/ps/tensor.h"
 
 namespace trainer {
@@ -26,7 +27,8 @@ class PendingCall {
 class GrpcLink : public Link {
  public:
   // `type`: of gradients and variables on the wire. Connects in the background.
-  static std::unique_ptr<GrpcLink> Create(const std::string& address, ElementType type);
+  static std::unique_ptr<GrpcLink> Create(const std::string& address, ElementType type,
+                                          std::shared_ptr<const TaskTls> tls);
 
   // Which elements of the flat buffer this server holds. REQUIRES: no exchange in progress.
   virtual void SetLayout(Shard layout) = 0;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/log.h"
+#include "base/task_certificates.h"
 #include "trainer/ps/client.h"
 #include "trainer/ps/server.h"
 #include "trainer/ps/tune_malloc.h"
@@ -34,6 +36,7 @@ struct Case {
   WireDtype wire = WireDtype::kF32;
   bool sync = false;
   float ema_decay = 0.99f;
+  bool tls = false;
 };
 
 // What a process tells its parent when it ends.
@@ -69,6 +72,14 @@ int64_t PeakKib() {
 
 void Check(const absl::Status& status) {
   if (!status.ok()) Die(std::string(status.message()));
+}
+
+// One job's, for all of its processes.
+std::shared_ptr<const TaskTls> TlsOf(const Case& bench) {
+  if (!bench.tls) return nullptr;
+  static const auto* const made = new auto(base::MakeTaskCertificates("ps_bench", absl::Now()));
+  Check(made->status());
+  return std::make_shared<const TaskTls>((*made)->authority, (*made)->certificate, (*made)->key);
 }
 
 template <typename T>
@@ -129,6 +140,7 @@ void ServePs(const Case& bench, int shard, int to) {
                                  .shard = shard,
                                  .shard_count = bench.servers,
                                  .same_node = bench.same_node,
+                                 .tls = TlsOf(bench),
                                  .finish_linger = absl::Milliseconds(100)});
   Check(server.status());
   Send(to, (*server)->port());
@@ -146,7 +158,8 @@ void Work(const Case& bench, const std::vector<std::string>& addresses, int inde
                                         .task = {"worker", index},
                                         .incarnation = static_cast<uint64_t>(getpid()),
                                         .wire_dtype = bench.wire,
-                                        .same_node = bench.same_node});
+                                        .same_node = bench.same_node,
+                                        .tls = TlsOf(bench)});
   std::vector<float> parameters(n, 0.1f);
   if (index == 0) {
     for (int i = 0; i < bench.servers; ++i) {
@@ -180,6 +193,7 @@ void Work(const Case& bench, const std::vector<std::string>& addresses, int inde
 }
 
 void Run(const Case& bench, int64_t steps) {
+  TlsOf(bench);  // made before processes part
   std::vector<Process> servers;
   std::vector<Process> workers;
   std::vector<std::string> addresses;
@@ -231,11 +245,15 @@ int main(int argc, char** argv) {
       {"mlp, TCP, 2 ps 2 workers", mlp, 2, 2, false},
       {"mlp, TCP bf16, 1 ps 2 workers", mlp, 1, 2, false, WireDtype::kBf16},
       {"mlp, TCP sync, 1 ps 2 workers", mlp, 1, 2, false, WireDtype::kF32, true},
+      {"mlp, TLS, 1 ps 1 worker", mlp, 1, 1, false, WireDtype::kF32, false, 0.99f, true},
+      {"mlp, TLS, 1 ps 2 workers", mlp, 1, 2, false, WireDtype::kF32, false, 0.99f, true},
+      {"mlp, TLS bf16, 1 ps 2 workers", mlp, 1, 2, false, WireDtype::kBf16, false, 0.99f, true},
       {"mlp, same node, 1 ps 1 worker", mlp, 1, 1, true},
       {"mlp, same node, 1 ps 2 workers", mlp, 1, 2, true},
       {"mlp, same node sync, 1 ps 2 workers", mlp, 1, 2, true, WireDtype::kF32, true},
       {"line, TCP, 1 ps 1 worker", line, 1, 1, false, WireDtype::kF32, false, 0},
       {"line, TCP, 1 ps 2 workers", line, 1, 2, false, WireDtype::kF32, false, 0},
+      {"line, TLS, 1 ps 1 worker", line, 1, 1, false, WireDtype::kF32, false, 0, true},
       {"line, same node, 1 ps 2 workers", line, 1, 2, true, WireDtype::kF32, false, 0},
   };
   std::printf("%-34s %9s %10s %10s %10s %9s\n", "case", "steps/s", "worker ms", "ps ms", "CPU ms",

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "trainer/ps/client.h"
 #include "trainer/ps/job_config.h"
+#include "trainer/ps/task_tls.h"
 
 namespace trainer {
 
@@ -27,7 +28,8 @@ struct PsServerOptions {
   int shard_count = 1;
   ShardWriter writer;
   ShardReader reader;
-  bool same_node = true;  // accept shared-memory sessions
+  bool same_node = true;               // accept shared-memory sessions
+  std::shared_ptr<const TaskTls> tls;  // null = plain text
   absl::Duration worker_lease =
       absl::Seconds(10);  // a worker silent for longer gives its token back
   absl::Duration finish_linger = absl::Seconds(2);  // how long kFinished is told before exit

@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include <grpc/support/log.h>
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/grpcpp.h>
 
@@ -36,9 +35,6 @@ using grpc::ServerUnaryReactor;
 constexpr size_t kMaxSnapshots = 2;
 constexpr absl::Duration kMaxHold = absl::Seconds(5);
 constexpr absl::Duration kShutdownGrace = absl::Milliseconds(500);
-
-// gRPC's own log lines go where ours go; what matters of them is in our error messages.
-void LogOfGrpc(gpr_log_func_args* line) { base::LogDebug("gRPC says", {{"err", line->message}}); }
 
 struct Counters {
   std::atomic<int64_t> received = 0;
@@ -97,10 +93,10 @@ class PsServerImpl final : public PsServer, private GeneratedService {
   ~PsServerImpl() override { Shutdown(); }
 
   absl::Status Listen() {
-    gpr_set_log_function(LogOfGrpc);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(options_.listen_address, grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(options_.listen_address, MakeServerCredentials(options_.tls.get()),
+                             &port_);
     // Two servers on one port would share its connections in silence.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(-1);

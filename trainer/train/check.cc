@@ -57,7 +57,7 @@ absl::Status Measure(const std::string& own_name, Peer& peer) {
   return absl::OkStatus();
 }
 
-void Look(const std::string& own_name, std::vector<Peer>& peers) {
+void Look(const std::string& own_name, std::vector<Peer>& peers, const TaskTls* tls) {
   std::vector<std::string> addresses;
   std::vector<Peer*> unseen;
   for (Peer& peer : peers) {
@@ -65,18 +65,18 @@ void Look(const std::string& own_name, std::vector<Peer>& peers) {
     addresses.push_back(peer.address);
     unseen.push_back(&peer);
   }
-  const std::vector<Probe> probes = ProbeHealth(addresses, kProbeTimeout);
+  const std::vector<Probe> probes = ProbeHealth(addresses, kProbeTimeout, tls);
   for (size_t i = 0; i < unseen.size(); ++i) {
     unseen[i]->status = probes[i].status.ok() ? Measure(own_name, *unseen[i]) : probes[i].status;
   }
 }
 
-std::vector<std::string> Missing(const std::vector<Peer>& peers) {
+std::vector<std::string> Missing(const std::vector<Peer>& peers, const TaskTls* tls) {
   std::vector<std::string> missing;
   for (const Peer& peer : peers) {
     if (peer.status.ok()) continue;
     missing.push_back(absl::StrCat(base::TaskName(peer.task), " (", peer.address, ": ",
-                                   WhyUnreachable(peer.status), ")"));
+                                   WhyUnreachable(peer.status, tls), ")"));
   }
   return missing;
 }
@@ -88,7 +88,8 @@ void PrintTable(const Role& role, const std::vector<Peer>& peers, std::FILE* out
   }
   for (const Peer& peer : peers) {
     rows.push_back({base::TaskName(peer.task), peer.address,
-                    peer.status.ok() ? "ok" : WhyUnreachable(peer.status), peer.round_trip});
+                    peer.status.ok() ? "ok" : WhyUnreachable(peer.status, role.tls.get()),
+                    peer.round_trip});
   }
   std::fputs(FormatCheckTable(rows).c_str(), output);
   std::fflush(output);
@@ -128,20 +129,25 @@ absl::Status RunCheck(const Options& options, const Role& role, std::stop_token 
   if (!role.address.empty()) {
     ASSIGN_OR_RETURN(server, TaskServer::Start({.listen_address = ListenAddress(role.address),
                                                 .task = role.task,
-                                                .checking = true}));
+                                                .checking = true,
+                                                .tls = role.tls}));
   }
   const std::string own_name = server == nullptr ? "" : base::TaskName(role.task);
   std::vector<Peer> peers;
   for (const base::Task& task : role.cluster.Tasks()) {
     if (!role.address.empty() && task == role.task) continue;
     const std::string address = role.cluster.Address(task);
-    peers.push_back(
-        {.task = task, .address = address, .client = std::make_unique<TaskClient>(address)});
+    peers.push_back({.task = task,
+                     .address = address,
+                     .client = std::make_unique<TaskClient>(address, role.tls.get())});
   }
   Waiter waiter(absl::Seconds(options.wait_timeout_secs), stop);
   absl::Status result;
-  for (Look(own_name, peers); !Missing(peers).empty(); Look(own_name, peers)) {
-    result = waiter.StillWaitingFor(Missing(peers));
+  for (;;) {
+    Look(own_name, peers, role.tls.get());
+    const std::vector<std::string> missing = Missing(peers, role.tls.get());
+    if (missing.empty()) break;
+    result = waiter.StillWaitingFor(missing);
     if (!result.ok()) break;
   }
   PrintTable(role, peers, output);

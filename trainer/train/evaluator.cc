@@ -88,7 +88,8 @@ absl::Status RunEvaluator(const Options& options, const Role& role, Backend& bac
   std::unique_ptr<TaskServer> server;
   if (!role.address.empty()) {
     ASSIGN_OR_RETURN(server, TaskServer::Start({.listen_address = ListenAddress(role.address),
-                                                .task = role.task}));
+                                                .task = role.task,
+                                                .tls = role.tls}));
   }
   ASSIGN_OR_RETURN(const auto evaluator, CheckpointEvaluator::Create(options, backend));
   const int64_t last_step = evaluator->settings.train_steps;

@@ -21,6 +21,9 @@ void AddClusterFlags(CLI::App& app, Options& o) {
   app.add_option("--chief_hosts", o.chief_hosts, "host:port of the chief, where there is one");
   app.add_flag("--existing_servers", o.existing_servers,
                "In-graph: drive the workers, which run as `trainer serve`, from this process");
+  app.add_option(
+      "--tls_dir", o.tls_dir,
+      "Folder of ca.crt, tls.crt and tls.key: tasks speak mutual TLS ($TRAINYARD_TLS_DIR)");
   app.add_option("--wait_timeout", o.wait_timeout_secs,
                  "Seconds to wait for other tasks before giving up with exit code 138");
   app.add_option("--termination_grace", o.termination_grace_secs,

@@ -23,6 +23,7 @@ struct Options {
   std::string ps_hosts;
   std::string worker_hosts;
   std::string chief_hosts;
+  std::string tls_dir;            // files of mutual TLS between tasks; "" = plain text
   bool existing_servers = false;  // in-graph: drive standing servers from this process
 
   // The model and its settings; unset = the preset's.

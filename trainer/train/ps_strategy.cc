@@ -178,8 +178,10 @@ class PsStrategy : public TrainStrategy {
     std::vector<std::string> missing;
     for (size_t i = 0; i < statuses.size(); ++i) {
       if (statuses[i].ok()) continue;
+      const std::string why = TlsTrouble(statuses[i].status(), options_.client.tls.get());
       missing.push_back(absl::StrCat(base::TaskName({"ps", static_cast<int>(i)}), " (",
-                                     options_.client.addresses[i], ")"));
+                                     options_.client.addresses[i], why.empty() ? "" : ": ", why,
+                                     ")"));
     }
     return missing;
   }

@@ -88,6 +88,7 @@ absl::Status RunPs(const Options& options, const Role& role, std::stop_token sto
   server_options.writer = MakeShardWriter({});
   server_options.reader = MakeShardReader();
   server_options.same_node = options.same_node;
+  server_options.tls = role.tls;
   ASSIGN_OR_RETURN(const std::unique_ptr<PsServer> server, PsServer::Start(server_options));
   base::LogInfo("parameter server listens",
                 {{"task", base::TaskName(role.task)}, {"address", server_options.listen_address}});

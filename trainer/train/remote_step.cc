@@ -107,7 +107,7 @@ class RemoteStep final : public TrainStep {
       const std::string address = role.cluster.Address(task);
       start_.add_worker_addresses(address);
       Worker worker{.name = base::TaskName(task), .address = address};
-      worker.stub = rpc::TaskService::NewStub(TaskChannel(address));
+      worker.stub = rpc::TaskService::NewStub(TaskChannel(address, role.tls.get()));
       workers_.push_back(std::move(worker));
     }
   }

@@ -29,7 +29,8 @@ Rendezvous::Rendezvous(const Role& role, TaskServer* server)
       server_(server),
       rank_zero_(role.rank == 0
                      ? nullptr
-                     : std::make_unique<TaskClient>(role.cluster.Address(role.trainers.front()))) {}
+                     : std::make_unique<TaskClient>(role.cluster.Address(role.trainers.front()),
+                                                    role.tls.get())) {}
 
 absl::StatusOr<std::string> Rendezvous::Join(absl::Duration timeout, std::stop_token stop) {
   return role_.rank == 0 ? Gather(timeout, std::move(stop)) : Announce(timeout, std::move(stop));
@@ -96,12 +97,12 @@ std::vector<std::string> Rendezvous::Unreachable() const {
     ranks.push_back(rank);
     addresses.push_back(role_.cluster.Address(role_.trainers[rank]));
   }
-  const std::vector<Probe> probes = ProbeHealth(addresses, kCallTimeout);
+  const std::vector<Probe> probes = ProbeHealth(addresses, kCallTimeout, role_.tls.get());
   std::vector<std::string> missing;
   for (size_t i = 0; i < probes.size(); ++i) {
     if (probes[i].status.ok()) continue;
     missing.push_back(absl::StrCat(base::TaskName(role_.trainers[ranks[i]]), " (", addresses[i],
-                                   ": ", WhyUnreachable(probes[i].status), ")"));
+                                   ": ", WhyUnreachable(probes[i].status, role_.tls.get()), ")"));
   }
   return missing;
 }

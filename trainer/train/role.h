@@ -2,12 +2,14 @@
 // PURE.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/cluster_spec.h"
+#include "trainer/ps/task_tls.h"
 #include "trainer/train/options.h"
 
 namespace trainer {
@@ -22,9 +24,10 @@ struct Role {
   std::vector<std::string> ps_addresses;
   // Tasks that train, in rank order: chief (or master) first, then the workers.
   std::vector<base::Task> trainers;
-  int rank = 0;                       // of this task among `trainers`; 0 when it does not train
-  std::string address;                // this task's own "host:port"; "" when alone
-  std::vector<std::string> warnings;  // flags that overrode TF_CONFIG
+  int rank = 0;                        // of this task among `trainers`; 0 when it does not train
+  std::shared_ptr<const TaskTls> tls;  // how tasks talk to each other; null = plain text
+  std::string address;                 // this task's own "host:port"; "" when alone
+  std::vector<std::string> warnings;   // flags that overrode TF_CONFIG
 };
 
 // Resolves the role. `tf_config` is the variable's value, "" if unset. kInvalidArgument names the

@@ -88,7 +88,11 @@ class EitherStop {
 class StandingServer final : public SessionHost {
  public:
   StandingServer(const Options& options, const Role& role, Backend& backend, std::stop_token stop)
-      : own_options_(options), task_(role.task), backend_(backend), stop_(std::move(stop)) {}
+      : own_options_(options),
+        task_(role.task),
+        tls_(role.tls),
+        backend_(backend),
+        stop_(std::move(stop)) {}
 
   // Any thread.
   void StartSession(rpc::StartSessionRequest request, std::stop_token cancelled,
@@ -185,6 +189,7 @@ class StandingServer final : public SessionHost {
     ASSIGN_OR_RETURN(const TextFile config, TextFile::Create(request.config()));
     if (!request.config().empty()) session->options.config = config.path();
     ASSIGN_OR_RETURN(session->role, SessionRole(request, session->options));
+    session->role.tls = tls_;
     RETURN_IF_ERROR(Build(*session));
     ASSIGN_OR_RETURN(session->at, session->strategy->Start(stop));
     session->last_used = absl::Now();
@@ -288,6 +293,7 @@ class StandingServer final : public SessionHost {
 
   const Options own_options_;
   const base::Task task_;
+  const std::shared_ptr<const TaskTls> tls_;
   Backend& backend_;
   const std::stop_token stop_;
   std::unique_ptr<Session> session_;  // of the serving thread, as is the next
@@ -308,10 +314,11 @@ absl::Status RunStandingServer(const Options& options, const Role& role, Backend
         "serve: which address? Give --worker_hosts and --task_index, or TF_CONFIG");
   }
   StandingServer host(options, role, backend, stop);
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<TaskServer> server,
-      TaskServer::Start(
-          {.listen_address = ListenAddress(role.address), .task = role.task, .sessions = &host}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<TaskServer> server,
+                   TaskServer::Start({.listen_address = ListenAddress(role.address),
+                                      .task = role.task,
+                                      .tls = role.tls,
+                                      .sessions = &host}));
   base::LogInfo("standing server listens",
                 {{"task", base::TaskName(role.task)}, {"address", role.address}});
   return host.Serve();

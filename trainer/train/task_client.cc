@@ -84,7 +84,7 @@ Probe ProbeChannel(const std::shared_ptr<grpc::Channel>& channel, absl::Duration
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> TaskChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> TaskChannel(const std::string& address, const TaskTls* tls) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
@@ -96,10 +96,11 @@ std::shared_ptr<grpc::Channel> TaskChannel(const std::string& address) {
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // A pool of its own: a fresh channel tries at once, whatever backoff another one is in.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+  return MakeChannel(address, std::move(args), tls);
 }
 
-std::string WhyUnreachable(const absl::Status& status) {
+std::string WhyUnreachable(const absl::Status& status, const TaskTls* tls) {
+  if (std::string trouble = TlsTrouble(status, tls); !trouble.empty()) return trouble;
   const std::string text(status.message());
   if (absl::StrContains(text, "DNS") || absl::StrContains(text, "Name or service not known")) {
     return "the name does not resolve";
@@ -112,11 +113,12 @@ std::string WhyUnreachable(const absl::Status& status) {
   return text;
 }
 
-std::vector<Probe> ProbeHealth(std::span<const std::string> addresses, absl::Duration timeout) {
+std::vector<Probe> ProbeHealth(std::span<const std::string> addresses, absl::Duration timeout,
+                               const TaskTls* tls) {
   std::vector<std::unique_ptr<HealthCall>> calls;
   Countdown countdown(addresses.size());
   for (const std::string& address : addresses) {
-    calls.push_back(std::make_unique<HealthCall>(TaskChannel(address)));
+    calls.push_back(std::make_unique<HealthCall>(TaskChannel(address, tls)));
     calls.back()->request = grpc::ByteBuffer(nullptr, 0);
     calls.back()->Begin(timeout, countdown);
   }
@@ -126,8 +128,8 @@ std::vector<Probe> ProbeHealth(std::span<const std::string> addresses, absl::Dur
   return probes;
 }
 
-TaskClient::TaskClient(const std::string& address)
-    : channel_(TaskChannel(address)), stub_(rpc::TaskService::NewStub(channel_)) {}
+TaskClient::TaskClient(const std::string& address, const TaskTls* tls)
+    : channel_(TaskChannel(address, tls)), stub_(rpc::TaskService::NewStub(channel_)) {}
 
 Probe TaskClient::CheckHealth(absl::Duration timeout) { return ProbeChannel(channel_, timeout); }
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/ps/message.h"
+#include "trainer/ps/task_tls.h"
 #include "trainer/train/task.grpc.pb.h"
 
 namespace trainer {
@@ -22,11 +23,13 @@ namespace rpc = trainyard::train;
 
 // A channel to "host:port". It looks the name up again and reconnects within about a second,
 // ignores HTTP proxies, and finds within 20 s that a peer has stopped answering during a call.
-std::shared_ptr<grpc::Channel> TaskChannel(const std::string& address);
+// `tls`: null = plain text.
+std::shared_ptr<grpc::Channel> TaskChannel(const std::string& address,
+                                           const TaskTls* tls = nullptr);
 
 // Why a call to a task failed, in a few words for a person: "the name does not resolve",
-// "connection refused", "no answer in time"; else gRPC's own text.
-std::string WhyUnreachable(const absl::Status& status);
+// "connection refused", "no answer in time"; else gRPC's own text. `tls`: the caller's own.
+std::string WhyUnreachable(const absl::Status& status, const TaskTls* tls = nullptr);
 
 struct Probe {
   absl::Status status;        // OK: its health service says SERVING
@@ -34,12 +37,13 @@ struct Probe {
 };
 
 // Asks the standard health service (grpc.health.v1) of every address at once.
-std::vector<Probe> ProbeHealth(std::span<const std::string> addresses, absl::Duration timeout);
+std::vector<Probe> ProbeHealth(std::span<const std::string> addresses, absl::Duration timeout,
+                               const TaskTls* tls = nullptr);
 
 // One other task. Thread-safe.
 class TaskClient {
  public:
-  explicit TaskClient(const std::string& address);
+  explicit TaskClient(const std::string& address, const TaskTls* tls = nullptr);
 
   Probe CheckHealth(absl::Duration timeout);
   absl::StatusOr<rpc::PingResponse> Ping(const std::string& own_task, absl::Duration timeout);

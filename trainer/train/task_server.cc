@@ -306,7 +306,8 @@ class TaskServerImpl final : public TaskServer {
     // Clients ask with HTTP/2 pings whether a long call is still alive (TaskChannel).
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-    builder.AddListeningPort(options_.listen_address, grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(options_.listen_address, MakeServerCredentials(options_.tls.get()),
+                             &port_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     return server_ != nullptr && port_ != 0;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/cluster_spec.h"
+#include "trainer/ps/task_tls.h"
 #include "trainer/train/task.pb.h"
 
 namespace trainer {
@@ -39,9 +40,10 @@ class SessionHost {
 struct TaskServerOptions {
   std::string listen_address;  // "[::]:2222"; port 0 = any free one
   base::Task task;
-  uint64_t incarnation = 0;         // 0 = a random one
-  bool checking = false;            // told to those who ping
-  SessionHost* sessions = nullptr;  // must outlive the server; null = not a standing server
+  uint64_t incarnation = 0;            // 0 = a random one
+  bool checking = false;               // told to those who ping
+  std::shared_ptr<const TaskTls> tls;  // null = plain text
+  SessionHost* sessions = nullptr;     // must outlive the server; null = not a standing server
 };
 
 // Thread-safe.

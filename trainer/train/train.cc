@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/random_id.h"
 #include "base/status_macros.h"
+#include "base/task_tls.h"
 #include "trainer/train/checkpoint_saver.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/local_strategy.h"
@@ -79,7 +80,8 @@ class Training {
     }
     if (!role_.address.empty()) {
       ASSIGN_OR_RETURN(server_, TaskServer::Start({.listen_address = ListenAddress(role_.address),
-                                                   .task = role_.task}));
+                                                   .task = role_.task,
+                                                   .tls = role_.tls}));
     }
     ASSIGN_OR_RETURN(data_, OpenTrainingData(options_, settings_));
     ASSIGN_OR_RETURN(input_, OpenInput(options_, settings_, *data_, role_.rank,
@@ -277,6 +279,18 @@ absl::StatusOr<std::unique_ptr<Input>> OpenInput(const Options& options, const S
   return data.NewInput(batcher);
 }
 
+namespace {
+
+// Better no training than one that looks protected and is not.
+absl::Status NoTlsForAllReduce() {
+  return base::UsageError(absl::StrCat(
+      "all-reduce cannot speak TLS: its library, Gloo, is built without it. Train with parameter "
+      "servers, or leave --tls_dir and $",
+      base::kTaskTlsDirEnv, " away (in a TFJob: annotation trainyard.dev/task-tls: \"false\")"));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<TrainStrategy>> MakeStrategy(const Options& options,
                                                             const Settings& settings,
                                                             const Role& role, TaskServer* server,
@@ -291,6 +305,7 @@ absl::StatusOr<std::unique_ptr<TrainStrategy>> MakeStrategy(const Options& optio
     local.rank = role.rank;
     local.team = settings.team;
     if (role.strategy == Strategy::kAllreduce) {
+      if (role.tls != nullptr) return NoTlsForAllReduce();
       ASSIGN_OR_RETURN(
           local.reducer,
           AllReducer::Create({.role = role,
@@ -306,6 +321,7 @@ absl::StatusOr<std::unique_ptr<TrainStrategy>> MakeStrategy(const Options& optio
   ps.client.incarnation = base::RandomId();
   ps.client.wire_dtype = options.wire_dtype == "bf16" ? WireDtype::kBf16 : WireDtype::kF32;
   ps.client.same_node = options.same_node;
+  ps.client.tls = role.tls;
   ps.client.trainers = role.trainers;
   ps.job = std::move(job);
   ps.model = settings.model;
