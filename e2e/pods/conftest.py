@@ -21,6 +21,7 @@ from space import Space  # noqa: E402
 from stage import Stage  # noqa: E402
 
 MNIST = os.path.join(ROOT, '..', 'shared', 'data', 'mnist')
+FAILED = os.path.join(ROOT, 'build', 'e2e', 'failed')
 OPTIONS = ('provider', 'kubeconfig', 'storage_class', 'images', 'operator_image', 'trainer_image', 'digits', 'keep')
 
 
@@ -63,6 +64,9 @@ def pytest_sessionstart(session):
         config.stage.up()
     except providers.Unsupported as e:
         pytest.exit('e2e: %s' % e, returncode=2)
+    except Exception as e:  # pylint: disable=broad-except
+        pytest.exit('e2e: nothing to test on: %s\nlogs: %s' % (
+            e, evidence.collect(config.stage, None, os.path.join(FAILED, 'setup'))), returncode=2)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -90,8 +94,7 @@ def pytest_runtest_makereport(item):
     if report.when == 'call' and report.failed:
         space = item.funcargs.get('space')
         if space:
-            folder = os.path.join(ROOT, 'build', 'e2e', 'failed', space.name)
-            evidence.collect(space.stage, space.name, folder)
+            folder = evidence.collect(space.stage, space.name, os.path.join(FAILED, space.name))
             report.sections.append(('evidence', 'logs, events and objects: ' + folder))
 
 

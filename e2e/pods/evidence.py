@@ -2,6 +2,7 @@
 import json
 import os
 
+import urllib3
 from kubernetes import client
 from kubernetes.client.rest import ApiException
 
@@ -25,11 +26,23 @@ def _logs(core, pod, folder):
 
 
 def collect(stage, namespace, folder):
-    """Objects, events and logs of the namespace and of the operator's, and the logs of nodes and control plane."""
-    os.makedirs(folder, exist_ok=True)
+    """Objects, events and logs of the namespace (None: there is none yet) and of the operator's, and the logs of nodes and
+    control plane; the folder. Where the cluster does not answer, what it cannot tell is left out."""
+    machines = os.path.join(folder, 'machines')
+    os.makedirs(machines, exist_ok=True)
+    stage.provider.collect(machines)
+    try:
+        if stage.api:
+            _ask(stage, [name for name in (namespace, HOME) if name], folder)
+    except (ApiException, urllib3.exceptions.HTTPError) as e:
+        _write(folder, 'unanswered.txt', str(e))
+    return folder
+
+
+def _ask(stage, namespaces, folder):
     core = client.CoreV1Api(stage.api)
     plain = stage.api.sanitize_for_serialization
-    for name in (namespace, HOME):
+    for name in namespaces:
         inner = os.path.join(folder, name)
         os.makedirs(inner, exist_ok=True)
         pods = core.list_namespaced_pod(name)
@@ -41,7 +54,3 @@ def collect(stage, namespace, folder):
         for pod in pods.items:
             _logs(core, pod, inner)
     _write(folder, 'nodes.json', json.dumps(plain(core.list_node()), indent=1))
-    machines = os.path.join(folder, 'machines')
-    os.makedirs(machines, exist_ok=True)
-    stage.provider.collect(machines)
-    return folder

@@ -72,7 +72,7 @@ class Stage:
     def install(self, *flags):
         """Installs the chart, or upgrades the release to other values, and waits until the operator serves."""
         repository, _, tag = self.options['operator_image'].rpartition(':')
-        self.helm.run('upgrade', '--install', RELEASE, helm.CHART, '--namespace', HOME, '--create-namespace', '--set',
+        self.helm.run('upgrade', '--install', RELEASE, helm.CHART, '--namespace', HOME, '--create-namespace', '--set-string',
                       'image.repository=%s,image.tag=%s' % (repository, tag), *flags)
         self.wait_for_operator()
 

@@ -20,7 +20,8 @@ class Provider(providers.Base):
 
     def up(self):
         self._sweep()
-        self.cluster = local_cluster.LocalCluster(os.path.join(self.folder, 'cluster'), tied=not self.options['keep'], nodes=2).up()
+        self.cluster = local_cluster.LocalCluster(os.path.join(self.folder, 'cluster'), tied=not self.options['keep'])
+        self.cluster.up()
         self.kubeconfig = self.cluster.kubeconfig
 
     def _sweep(self):
