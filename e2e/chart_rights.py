@@ -175,14 +175,16 @@ class Lives:
             t.wait('the event %s' % reason, lambda name=name, reason=reason: t.events(reason, name))
 
     def start_job(self):
-        """With a service that lost its owner and is taken back; and through a suspension."""
+        """With a service that lost its owner and is taken back; and through a suspension, after which its Secret is there
+        already."""
         t = self.test
         labels = {LABEL + 'operator-name': 'tfjob-controller', LABEL + 'job-name': 'j',
                   LABEL + 'replica-type': 'worker', LABEL + 'replica-index': '0'}
         t.client.create('services', t.ns, {
             'metadata': {'name': 'j-worker-0', 'labels': labels},
             'spec': {'clusterIP': 'None', 'selector': labels, 'ports': [{'name': 'tfjob-port', 'port': 2222}]}})
-        t.create(tfjob(PS=1, Worker=(2, 'ExitCode'), policy={'cleanPodPolicy': 'All', 'ttlSecondsAfterFinished': 1}))
+        t.create(tfjob(PS=1, Worker=(2, 'ExitCode'), policy={'cleanPodPolicy': 'All', 'ttlSecondsAfterFinished': 1},
+                       metadata={'annotations': {'trainyard.dev/task-tls': 'true'}}))
         t.wait_running(*PODS)
         t.wait_for('Running')
         self.suspend_and_resume()

@@ -31,6 +31,7 @@ std::vector<Rights> RightsOnJobs(const OperatorOptions& options) {
       {kube::kTfJobs, "status", {"update"}, ""},
       {kube::kPods, "", {"get", "list", "watch", "create", "delete"}, ""},
       {kube::kServices, "", {"get", "list", "watch", "create", "patch", "delete"}, ""},
+      {kube::kSecrets, "", {"get", "create"}, ""},
       {kube::kEvents, "", {"get", "create", "patch"}, ""}};
   const kube::Resource pod_groups = PodGroupsOf(options.gang_scheduler);
   if (!pod_groups.plural.empty()) {

@@ -4,10 +4,14 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "base/json_read.h"
+#include "base/task_certificates.h"
+#include "base/task_tls.h"
 #include "operator/api/names.h"
 #include "operator/pod_view.h"
 #include "operator/reconcile/status.h"
@@ -126,6 +130,20 @@ class Executor::Run {
     return Create(kube::kServices, create.name, create.object, created_services_,
                   {kReasonFailedCreateService, kReasonForeignService, "Service"});
   }
+  bool Do(const CreateSecret& create) {
+    const absl::StatusOr<base::TaskCertificates> made =
+        base::MakeTaskCertificates(job_.metadata.uid, absl::Now());
+    if (!made.ok()) return Failed(made.status());
+    Json object = create.object;
+    object["data"] = {{base::kTaskTlsAuthority, absl::Base64Escape(made->authority)},
+                      {base::kTaskTlsCertificate, absl::Base64Escape(made->certificate)},
+                      {base::kTaskTlsKey, absl::Base64Escape(made->key)}};
+    Names untold;  // nobody needs an event about it
+    return Create(kube::kSecrets, create.name, object, untold,
+                  {kReasonFailedCreateSecret, kReasonForeignSecret, "Secret",
+                   "let the operator create and get secrets, or give the TFJob the annotation "
+                   "trainyard.dev/task-tls: \"false\""});
+  }
   bool Do(const CreatePodGroup& create) {
     const absl::StatusOr<Json> made =
         client_.Create(options_.pod_groups, ns_, create.object, stop_);
@@ -205,6 +223,7 @@ class Executor::Run {
     const char* failed;
     const char* taken;
     const char* kind;
+    const char* advice = "";  // "" = by the refusal
   };
 
   bool Create(const kube::Resource& resource, const std::string& name, const Json& object,
@@ -219,9 +238,8 @@ class Executor::Run {
     if (absl::IsAlreadyExists(made.status())) return TakeExisting(resource, name, reasons);
     if (MayPass(made.status())) return Failed(made.status());
     std::string message = absl::StrCat("Error creating: ", made.status().message());
-    if (const std::string advice = AdviceFor(made.status()); !advice.empty()) {
-      absl::StrAppend(&message, " (to do: ", advice, ")");
-    }
+    const std::string advice = *reasons.advice == '\0' ? AdviceFor(made.status()) : reasons.advice;
+    if (!advice.empty()) absl::StrAppend(&message, " (to do: ", advice, ")");
     return Blocked({reasons.failed, std::move(message)});
   }
 
@@ -233,10 +251,12 @@ class Executor::Run {
       return Failed(absl::UnavailableError(absl::StrCat(
           reasons.kind, " ", name, " exists but cannot be read: ", there.status().message())));
     }
-    const bool is_pod = resource == kube::kPods;
+    const bool may_be_orphan = resource == kube::kServices;
     const PodView view = PodViewOf(*there);  // of a service: name, labels and owner
-    const bool ours = view.owner_uid == job_.metadata.uid || (!is_pod && view.owner_uid.empty());
+    const bool ours =
+        view.owner_uid == job_.metadata.uid || (may_be_orphan && view.owner_uid.empty());
     if (ours && JobKeyOf(*there) == key_) {
+      if (resource == kube::kSecrets) return true;
       Note(resource, *there);
       absl::MutexLock lock(&mutex_);
       out_.look_again = true;
@@ -246,10 +266,11 @@ class Executor::Run {
       return Failed(absl::UnavailableError(
           absl::StrCat(reasons.kind, " ", name, " of an earlier job is still being removed")));
     }
+    Trouble taken = {reasons.taken, absl::StrCat(reasons.kind, " ", name,
+                                                 " belongs to another owner; delete or rename it")};
+    if (resource == kube::kSecrets) return Blocked(std::move(taken));  // pods would mount it
     absl::MutexLock lock(&mutex_);
-    taken_.push_back(
-        {reasons.taken,
-         absl::StrCat(reasons.kind, " ", name, " belongs to another owner; delete or rename it")});
+    taken_.push_back(std::move(taken));
     return true;  // the others need not wait for it
   }
 
@@ -305,12 +326,10 @@ class Executor::Run {
                                          " (to do: ", advice, ")")});
   }
 
+  // Secrets are remembered nowhere.
   void Note(const kube::Resource& resource, const Json& object) {
-    if (resource == kube::kPods) {
-      cache_.NotePod(object);
-    } else {
-      cache_.NoteService(object);
-    }
+    if (resource == kube::kPods) cache_.NotePod(object);
+    if (resource == kube::kServices) cache_.NoteService(object);
   }
 
   bool Deleted(const absl::Status& status, const std::string& name, Names& deleted,
@@ -383,7 +402,8 @@ Execution Executor::Execute(const TfJob& job, const std::vector<Action>& actions
   if (run.All<DeletePod>(actions) && run.All<DeleteService>(actions) &&
       run.All<DeletePodGroup>(actions) && run.All<DeleteJob>(actions) &&
       run.All<AdoptService>(actions) && run.All<CreatePodGroup>(actions) &&
-      run.All<UpdatePodGroup>(actions) && run.All<CreateService>(actions)) {
+      run.All<UpdatePodGroup>(actions) && run.All<CreateSecret>(actions) &&
+      run.All<CreateService>(actions)) {
     run.All<CreatePod>(actions);
   }
   return std::move(run).Finish();

@@ -175,6 +175,22 @@ Flag GangFlag(OperatorOptions* o) {
           }};
 }
 
+Flag TaskTlsFlag(OperatorOptions* o) {
+  return {
+      Flag::Kind::kValue,
+      absl::StrCat("repositories of images whose jobs speak TLS between their tasks; empty: only "
+                   "jobs with the annotation ",
+                   kAnnotationTaskTls),
+      [o](const std::string& value) {
+        o->task_tls_images = absl::StrSplit(value, ',', absl::SkipEmpty());
+        for (const std::string& image : o->task_tls_images) {
+          if (IsImageOf(image, {image})) continue;
+          return Bad(image, "a repository without tag, such as trainyard/trainer");
+        }
+        return absl::OkStatus();
+      }};
+}
+
 // tf-operator's switch; its default for the name was volcano.
 Flag EnableGangFlag(std::optional<bool>* enable) {
   return {Flag::Kind::kSwitch,
@@ -239,6 +255,7 @@ void AddOwnFlags(OperatorOptions* o, Pending* pending, Flags& flags) {
   flags["log-format"] = LogFormatFlag(o);
   flags["log-level"] = LogLevelFlag(o);
   flags["gang-scheduler-name"] = GangFlag(o);
+  flags["task-tls-images"] = TaskTlsFlag(o);
   flags["enable-scheme"] = SchemeFlag(&pending->schemes);
   flags["check"] =
       Switch(&o->check,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/log.h"
+#include "operator/api/task_tls.h"
 
 namespace tfjob {
 
@@ -42,6 +44,10 @@ struct OperatorOptions {
   // Jobs are gangs of this scheduler: "volcano", or one that reads the PodGroups of
   // scheduler-plugins. Empty: each pod is placed on its own.
   std::string gang_scheduler;
+
+  // Repositories of images whose jobs speak TLS between their tasks unless an annotation says
+  // otherwise. Empty: only jobs whose annotation asks for it.
+  std::vector<std::string> task_tls_images{std::begin(kTrainerImages), std::end(kTrainerImages)};
 
   base::LogFormat log_format = base::LogFormat::kText;
   base::LogLevel log_level = base::LogLevel::kInfo;

@@ -103,6 +103,15 @@ TEST(Flags, TakeWhatTfOperatorTakes) {
   EXPECT_TRUE(good->show_version);
 }
 
+TEST(Flags, NameTheImagesWhoseTasksSpeakTls) {
+  EXPECT_THAT(Parse({})->task_tls_images, ElementsAre("trainyard/trainer", "trainyard-trainer"));
+  EXPECT_THAT(Parse({"--task-tls-images=mine/trainer,host:5000/x"})->task_tls_images,
+              ElementsAre("mine/trainer", "host:5000/x"));
+  EXPECT_THAT(Parse({"--task-tls-images="})->task_tls_images, ElementsAre());
+  EXPECT_THAT(Parse({"--task-tls-images=mine/trainer:v1"}).status().message(),
+              HasSubstr("a repository without tag"));
+}
+
 TEST(Flags, NameAGangScheduler) {
   EXPECT_EQ(Parse({})->gang_scheduler, "");
   EXPECT_EQ(Parse({"--gang-scheduler-name=None"})->gang_scheduler, "");

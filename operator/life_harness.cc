@@ -92,6 +92,7 @@ void Life::StartOperator() {
   controller.plan.compat_v19 = options_.compat_v19;
   controller.is_busy = [this] { return options_.busy; };
   controller.plan.gang_scheduler = options_.gang_scheduler;
+  controller.plan.task_tls_images = options_.task_tls_images;
   controller_ = std::make_unique<TfJobController>(
       TfJobController::Parts{client_.get(), cache_.get(), executor_.get(), events_.get(),
                              &job_metrics_},

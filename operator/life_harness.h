@@ -49,6 +49,7 @@ struct LifeOptions {
   bool graceful_pods = false;
   bool busy = false;  // as in a burst of jobs
   std::string gang_scheduler;
+  std::vector<std::string> task_tls_images;
 };
 
 class Life {

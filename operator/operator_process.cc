@@ -125,6 +125,7 @@ class Process {
     out.plan.default_clean_pod_policy = options_.default_clean_pod_policy;
     out.plan.evaluator_in_cluster = options_.evaluator_in_cluster;
     out.plan.gang_scheduler = options_.gang_scheduler;
+    out.plan.task_tls_images = options_.task_tls_images;
     out.counter_delay = options_.status_delay;
     out.is_busy = [this] { return queue_->depth() > options_.threads; };
     return out;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/json_read.h"
 #include "operator/api/names.h"
+#include "operator/api/task_tls.h"
 
 namespace tfjob {
 namespace {
@@ -107,6 +108,7 @@ PodView PodViewOf(const Json& pod) {
       base::StringAt(owner, "kind") == kKind &&
       base::StringAt(owner, "name") ==
           base::StringAt(base::At(base::At(pod, "metadata"), "labels"), kLabelJobName);
+  view.task_tls = HasTaskTls(pod);
   const Json& status = base::At(pod, "status");
   view.phase = PhaseOf(base::StringAt(status, "phase"));
   view.reason = base::StringAt(status, "reason");

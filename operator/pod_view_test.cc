@@ -45,6 +45,13 @@ TEST(PodViewOf, ReadsWhatDecisionsNeed) {
   EXPECT_EQ(ResourceVersionOf(Pod()), 42u);
 }
 
+TEST(PodViewOf, SeesWhetherItsTaskSpeaksTls) {
+  Json pod = Pod();
+  EXPECT_FALSE(PodViewOf(pod).task_tls);
+  pod["spec"]["volumes"] = {{{"name", "trainyard-task-tls"}, {"secret", {{"secretName", "s"}}}}};
+  EXPECT_TRUE(PodViewOf(pod).task_tls);
+}
+
 TEST(PodViewOf, SaysWhyAPodDoesNotGetOn) {
   Json pod = {{"status", {{"phase", "Pending"}}}};
   pod["status"]["containerStatuses"] = Json::parse(

@@ -20,6 +20,7 @@ using runtime::Priority;
 bool IsCreate(const Action& action) {
   return std::holds_alternative<CreatePod>(action) ||
          std::holds_alternative<CreateService>(action) ||
+         std::holds_alternative<CreateSecret>(action) ||
          std::holds_alternative<CreatePodGroup>(action) ||
          std::holds_alternative<UpdatePodGroup>(action);
 }

@@ -99,6 +99,8 @@ struct TfJobStatus {
   // may now be deleted (intent before effect), in the order of the charges. Those of pods that are
   // gone stay for a while: an operator that starts may be shown them again, by a list of the past.
   std::vector<std::string> charged_pods;
+  // Additive: its tasks speak TLS with each other; decided once, when the job starts.
+  bool task_tls = false;
   bool operator==(const TfJobStatus&) const = default;
 };
 

@@ -179,6 +179,7 @@ TfJobStatus ReadStatus(ObjectReader status, ParsedTfJob* result) {
   out.start_time = status.Time("startTime");
   out.completion_time = status.Time("completionTime");
   out.last_reconcile_time = status.Time("lastReconcileTime");
+  if (const Json* tls = status.Raw("taskTls"); tls != nullptr) out.task_tls = *tls == true;
   if (const Json* uids = status.Raw("chargedPods"); uids != nullptr && uids->is_array()) {
     for (const Json& uid : *uids) {
       if (uid.is_string()) out.charged_pods.push_back(uid.get<std::string>());

@@ -272,7 +272,8 @@ TEST(Parsing, ReadsBackWhatItWrites) {
          {"lastTransitionTime", "2026-01-02T03:04:05Z"}}}},
       {"replicaStatuses", {{"Worker", {{"active", 1}, {"succeededIndexes", "0,2-4"}}}}},
       {"startTime", "2026-01-02T03:04:05Z"},
-      {"chargedPods", {"u1"}}};
+      {"chargedPods", {"u1"}},
+      {"taskTls", true}};
   const ParsedTfJob parsed = FromJson(json);
   EXPECT_THAT(parsed.errors, IsEmpty());
   EXPECT_EQ(parsed.job.status.replica_statuses.at("Worker").succeeded_indexes,

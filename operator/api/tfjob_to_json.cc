@@ -125,6 +125,7 @@ Json StatusToJson(const TfJobStatus& status) {
   Put(out, "completionTime", status.completion_time);
   Put(out, "lastReconcileTime", status.last_reconcile_time);
   if (!status.charged_pods.empty()) out["chargedPods"] = status.charged_pods;
+  if (status.task_tls) out["taskTls"] = true;
   return out;
 }
 

@@ -8,6 +8,9 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/str_cat.h"
+#include "base/task_certificates.h"
+#include "base/task_tls.h"
+#include "operator/api/task_tls.h"
 
 namespace tfjob {
 namespace {
@@ -69,11 +72,23 @@ absl::Status LocalCluster::CreatePods(const std::vector<const CreatePod*>& actio
   return absl::OkStatus();
 }
 
+absl::Status LocalCluster::MakeSecret(const CreateSecret& action, absl::Time now) {
+  ASSIGN_OR_RETURN(base::TaskCertificates made,
+                   base::MakeTaskCertificates(options_.owner_uid, now));
+  preparer_.AddSecret(action.name, {{base::kTaskTlsAuthority, std::move(made.authority)},
+                                    {base::kTaskTlsCertificate, std::move(made.certificate)},
+                                    {base::kTaskTlsKey, std::move(made.key)}});
+  return absl::OkStatus();
+}
+
 absl::Status LocalCluster::Execute(const std::vector<Action>& actions, absl::Time now,
                                    absl::Duration patience) {
   std::vector<const CreatePod*> creates;
   for (const Action& action : actions) {
     if (const auto* create = std::get_if<CreatePod>(&action)) creates.push_back(create);
+    if (const auto* secret = std::get_if<CreateSecret>(&action)) {
+      RETURN_IF_ERROR(MakeSecret(*secret, now));
+    }
   }
   RETURN_IF_ERROR(CreatePods(creates, now));
   for (const Action& action : actions) {
@@ -120,6 +135,7 @@ std::vector<PodView> LocalCluster::Pods() const {
                      .exit_code = pod.life.ExitCode(),
                      .restart_count = pod.life.RestartCount(),
                      .ready = pod.life.phase() == PodPhase::kRunning,
+                     .task_tls = HasTaskTls(pod.setup.object),
                      .node = "local"});
   }
   return views;

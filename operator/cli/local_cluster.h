@@ -96,6 +96,7 @@ class LocalCluster {
     std::map<size_t, Running> running;  // by container
   };
 
+  absl::Status MakeSecret(const CreateSecret& action, absl::Time now);
   absl::Status CreatePods(const std::vector<const CreatePod*>& actions, absl::Time now);
   absl::Status CheckGpus(const PodSetup& setup) const;
   void DeletePodNamed(const std::string& name, const std::string& uid, absl::Time now,

@@ -10,7 +10,9 @@
 #include "base/json_read.h"
 #include "base/status_macros.h"
 #include "base/str_cat.h"
+#include "base/task_tls.h"
 #include "operator/api/names.h"
+#include "operator/api/task_tls.h"
 #include "operator/cli/consume.h"
 #include "operator/cli/gpus.h"
 
@@ -25,8 +27,9 @@ constexpr char kTrainer[] = "trainer";
 constexpr char kFallbackPath[] = "/usr/local/bin:/usr/bin:/bin";
 
 // What our own environment must not tell a container: who it is comes from its pod alone.
-constexpr const char* kNotInherited[] = {"TF_CONFIG",  "PS_HOSTS",   "WORKER_HOSTS", "JOB_NAME",
-                                         "TASK_INDEX", kMetricsPort, kDevices,       "HOSTNAME"};
+constexpr const char* kNotInherited[] = {"TF_CONFIG", "PS_HOSTS",   "WORKER_HOSTS",
+                                         "JOB_NAME",  "TASK_INDEX", kMetricsPort,
+                                         kDevices,    "HOSTNAME",   base::kTaskTlsDirEnv};
 
 std::string LabelOf(const std::string& pod, const std::string& job) {
   const std::string prefix = job + "-";
@@ -56,15 +59,7 @@ std::string TaskPortKey(const std::string& type, int index) {
 }
 
 bool IsTrainerImage(std::string_view image) {
-  image = image.substr(0, image.find('@'));
-  const size_t slash = image.rfind('/');
-  const size_t colon = image.rfind(':');
-  // A colon before the last slash belongs to the registry's port.
-  if (colon != std::string_view::npos && (slash == std::string_view::npos || colon > slash)) {
-    image = image.substr(0, colon);
-  }
-  return base::StrCat("/", image).ends_with("/trainyard/trainer") ||
-         image.ends_with("trainyard-trainer");
+  return IsImageOf(image, {std::begin(kTrainerImages), std::end(kTrainerImages)});
 }
 
 std::string CheckpointFolder(const PodSetup& pod) {
@@ -79,6 +74,10 @@ std::string CheckpointFolder(const PodSetup& pod) {
     }
   }
   return "";
+}
+
+void PodPreparer::AddSecret(const std::string& name, ConfigData data) {
+  options_.config.secrets[name] = std::move(data);
 }
 
 PodPreparer::PodPreparer(LocalPodOptions options, std::map<std::string, std::string> mapped_volumes,

@@ -65,6 +65,9 @@ class PodPreparer {
   PodPreparer(LocalPodOptions options, std::map<std::string, std::string> mapped_volumes,
               PortReserver& ports);
 
+  // One that the plan makes, beside those of the manifest.
+  void AddSecret(const std::string& name, ConfigData data);
+
   // kInvalidArgument "pod NAME: container …": what, where, what to do.
   absl::StatusOr<PodSetup> Prepare(const CreatePod& action);
   const Volumes& volumes() const { return volumes_; }
@@ -77,7 +80,7 @@ class PodPreparer {
                           ContainerSetup& setup) const;
   absl::Status SetRoot(const std::vector<Mount>& mounts, ContainerSetup& setup) const;
 
-  const LocalPodOptions options_;
+  LocalPodOptions options_;
   Volumes volumes_;
   PortReserver& ports_;
 };

@@ -22,7 +22,9 @@ std::vector<Json> RenderJob(TfJob job, const PlanOptions& options) {
   Observed observed{.job = std::move(job), .now = absl::UnixEpoch()};
   std::vector<Json> objects;
   for (Action& action : MakePlan(observed, options).actions) {
-    if (auto* service = std::get_if<CreateService>(&action)) {
+    if (auto* secret = std::get_if<CreateSecret>(&action)) {
+      objects.push_back(std::move(secret->object));  // its data is made anew for each job
+    } else if (auto* service = std::get_if<CreateService>(&action)) {
       objects.push_back(std::move(service->object));
     } else if (auto* pod = std::get_if<CreatePod>(&action)) {
       objects.push_back(std::move(pod->object));

@@ -2,9 +2,11 @@
 // documents.
 #pragma once
 
+#include <iterator>
 #include <ostream>
 #include <string>
 
+#include "operator/api/task_tls.h"
 #include "operator/cli/manifest.h"
 #include "operator/reconcile/plan.h"
 
@@ -12,11 +14,13 @@ namespace tfjob {
 
 struct RenderOptions {
   std::string manifest;  // the file; "-" is standard input
-  PlanOptions plan;
+  // As the operator plans by default.
+  PlanOptions plan{.task_tls_images = {std::begin(kTrainerImages), std::end(kTrainerImages)}};
 };
 
-// Services before pods, each type in order of creation; one job after the other. Suspended jobs are
-// rendered as if they were resumed. Exit code 0, or 2 with all problems on `err`.
+// Secrets (without their data), then services, then pods, each type in order of creation; one job
+// after the other. Suspended jobs are rendered as if they were resumed. Exit code 0, or 2 with all
+// problems on `err`.
 int RenderFile(const RenderOptions& options, std::ostream& out, std::ostream& err);
 
 // The objects of one valid job.

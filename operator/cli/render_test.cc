@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr char kJob[] = R"yaml(apiVersion: kubeflow.org/v1
@@ -62,6 +63,29 @@ TEST(Validate, ReportsGoodJobsAndWarnings) {
                 path +
                 ":21: warning: spec.tfReplicaSpecs[PS].template.spec.contaners: unknown field; did "
                 "you mean \"containers\"?\n");
+}
+
+TEST(Validate, NamesTheLineOfAnAnnotationThatIsNeitherTrueNorFalse) {
+  std::string text = kJob;
+  text.replace(text.find("  name: j\n"), 10,
+               "  name: j\n  annotations:\n    trainyard.dev/task-tls: 'on'\n");
+  const std::string path = WriteFile("on.yaml", text);
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(ValidateFiles({path}, out, err), 2);
+  EXPECT_THAT(err.str(), StartsWith(path + ":6: metadata.annotations[trainyard.dev/task-tls]: "));
+}
+
+TEST(Render, ShowsTheTasksSecretWithoutItsData) {
+  std::string text = kJob;
+  text.replace(text.find("  name: j\n"), 10,
+               "  name: j\n  annotations: {trainyard.dev/task-tls: 'true'}\n");
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(RenderFile({.manifest = WriteFile("true.yaml", text)}, out, err), 0) << err.str();
+  EXPECT_THAT(out.str(), StartsWith("apiVersion: v1\nimmutable: true\nkind: Secret\n"));
+  EXPECT_THAT(out.str(), HasSubstr("secretName: j-tls\n"));
+  EXPECT_THAT(out.str(), Not(HasSubstr("tls.key")));
 }
 
 TEST(Validate, GoesOnAfterABadFileAndEndsWithTwo) {

@@ -89,6 +89,7 @@ class Runner {
 };
 
 absl::Status Runner::ReserveAddresses() {
+  plan_options_.task_tls_file_mode = 0600;  // tasks run as this user
   for (const auto& [type, replica] : *job_.spec.replicas) {
     const std::string lower = LowerReplicaType(type);
     for (int i = 0; i < replica.replicas.value_or(1); ++i) {

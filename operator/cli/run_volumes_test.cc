@@ -49,6 +49,30 @@ TEST_F(RunVolumes, AreSharedBetweenPodsAndSeenAtTheirMountPath) {
   EXPECT_FALSE(fs::exists("/elsewhere"));
 }
 
+// The script of a task that says who may read its certificate, and what it is.
+constexpr char kShowTls[] =
+    "cd ${TRAINYARD_TLS_DIR:-/nowhere} && stat -c '%n %a' ca.crt tls.crt tls.key && cksum < "
+    "tls.crt";
+
+TEST_F(RunVolumes, HoldTheCertificateOfTheTasksWhereTheJobAsksForOne) {
+  const std::string yaml = TestJob("j")
+                               .Replica("PS", "sleep 60")
+                               .Replica("Worker", kShowTls, {.replicas = 2})
+                               .Spec("successPolicy: AllWorkers")
+                               .Yaml();
+  std::string asking = yaml;
+  const std::string name = "metadata: {name: j";
+  ASSERT_NE(asking.find(name), std::string::npos) << yaml;
+  asking.insert(asking.find(name) + name.size(), ", annotations: {trainyard.dev/task-tls: 'true'}");
+  const RunOutcome outcome = run_.Run(asking);
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  for (const char* file : {"ca.crt 600", "tls.crt 600", "tls.key 600"}) {
+    EXPECT_THAT(outcome.output, HasSubstr(base::StrCat("worker-0  | ", file)));
+  }
+  EXPECT_EQ(run_.ReadFile("work/logs/j-worker-0.log"), run_.ReadFile("work/logs/j-worker-1.log"));
+  EXPECT_NE(run_.Run(yaml).code, 0);  // nobody asked
+}
+
 TEST_F(RunVolumes, LeaveTheRestOfTheMachineAsItIs) {
   const std::string file = run_.WriteFile("beside/file", "content");
   // The mount point is missing in a folder that the machine has.

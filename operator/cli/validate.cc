@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "operator/api/names.h"
+#include "operator/api/task_tls.h"
 #include "operator/cli/yaml_reader.h"
 
 namespace tfjob {
@@ -79,6 +80,7 @@ Diagnosis Diagnose(const Manifest& manifest) {
   for (FieldError& error : Validate(parsed.job)) {
     if (!IsExplained(error, parsed.errors)) errors.push_back(std::move(error));
   }
+  for (FieldError& error : CheckTaskTls(parsed.job)) errors.push_back(std::move(error));
   std::vector<FieldError> warnings = parsed.warnings;
   for (FieldError& warning : Lint(parsed.job)) warnings.push_back(std::move(warning));
   return {.job = std::move(parsed.job),

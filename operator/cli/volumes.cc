@@ -48,7 +48,11 @@ absl::StatusOr<std::string> WriteFiles(const ProjectedFiles& files, const fs::pa
     RETURN_IF_ERROR(MakeFolder(path.parent_path()).status());
     std::error_code error;
     fs::remove(path, error);  // a read-only one of the run before
-    std::ofstream(path, std::ios::binary) << file.content;
+    {
+      std::ofstream out(path, std::ios::binary);
+      fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write, error);
+      out << file.content;
+    }
     fs::permissions(path, static_cast<fs::perms>(file.mode), error);
     if (error || fs::file_size(path, error) != file.content.size()) {
       return absl::InvalidArgumentError(base::StrCat("cannot write ", path.string()));

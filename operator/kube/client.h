@@ -26,6 +26,7 @@ struct Resource {
 };
 inline constexpr Resource kPods{"v1", "pods"};
 inline constexpr Resource kServices{"v1", "services"};
+inline constexpr Resource kSecrets{"v1", "secrets"};
 inline constexpr Resource kEvents{"v1", "events"};
 inline constexpr Resource kTfJobs{"kubeflow.org/v1", "tfjobs"};
 inline constexpr Resource kLeases{"coordination.k8s.io/v1", "leases"};

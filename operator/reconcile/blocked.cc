@@ -31,6 +31,7 @@ bool WantsToCreate(const Plan& plan) {
   return std::any_of(plan.actions.begin(), plan.actions.end(), [](const Action& action) {
     return std::holds_alternative<CreatePod>(action) ||
            std::holds_alternative<CreateService>(action) ||
+           std::holds_alternative<CreateSecret>(action) ||
            std::holds_alternative<CreatePodGroup>(action) ||
            std::holds_alternative<UpdatePodGroup>(action);
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "operator/api/names.h"
+#include "operator/api/task_tls.h"
 #include "operator/reconcile/gang.h"
 #include "operator/reconcile/plan.h"
 
@@ -149,7 +150,10 @@ struct World {
                                .uid = NextUid(),
                                .owner_uid = kTestUid,
                                .type = pod->type,
-                               .index = pod->index});
+                               .index = pod->index,
+                               .task_tls = HasTaskTls(pod->object)});
+    } else if (std::holds_alternative<CreateSecret>(action)) {
+      ++secrets;
     } else if (const auto* service = std::get_if<CreateService>(&action)) {
       observed.services.push_back({.name = service->name,
                                    .uid = NextUid(),
@@ -191,6 +195,7 @@ struct World {
   Observed observed;
   PlanOptions options;
   bool deleted = false;
+  int secrets = 0;  // made so far
   int next_uid = 0;
 };
 

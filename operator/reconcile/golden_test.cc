@@ -51,6 +51,7 @@ struct ActionToJson {
     return {{"updatePodGroup", a.name}, {"spec", a.spec}};
   }
   Json operator()(const DeletePodGroup& a) const { return {{"deletePodGroup", a.name}}; }
+  Json operator()(const CreateSecret& a) const { return {{"createSecret", a.object}}; }
   Json operator()(const CreateService& a) const { return {{"createService", a.object}}; }
   Json operator()(const CreatePod& a) const { return {{"createPod", a.object}}; }
   Json operator()(const DeletePod& a) const { return {{"deletePod", a.name}}; }

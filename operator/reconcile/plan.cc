@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "operator/api/names.h"
+#include "operator/api/task_tls.h"
 #include "operator/reconcile/backoff.h"
 #include "operator/reconcile/blocked.h"
 #include "operator/reconcile/clean.h"
@@ -16,6 +17,7 @@
 #include "operator/reconcile/status.h"
 #include "operator/reconcile/success.h"
 #include "operator/reconcile/suspend.h"
+#include "operator/reconcile/task_tls.h"
 #include "operator/reconcile/ttl.h"
 
 namespace tfjob {
@@ -31,6 +33,10 @@ bool IsManagedByOthers(const TfJob& job) {
 std::vector<FieldError> ProblemsOf(const Observed& observed) {
   std::vector<FieldError> errors = observed.parse_errors;
   for (FieldError& error : Validate(observed.job)) errors.push_back(std::move(error));
+  // What is decided at the start fails no job that runs.
+  if (!observed.job.status.start_time) {
+    for (FieldError& error : CheckTaskTls(observed.job)) errors.push_back(std::move(error));
+  }
   return errors;
 }
 
@@ -101,6 +107,7 @@ void Decide(Context& context) {
 void PlanActive(Context& context) {
   if (context.job.spec.run_policy.suspend) return PlanSuspended(context);
   NoteResumed(context);
+  DecideTaskTls(context);
   // A job is not active while it queues: its deadline does not run.
   if (!context.plan.status.start_time && !MustWaitForPodGroup(context)) {
     context.plan.status.start_time = context.observed.now;

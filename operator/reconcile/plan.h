@@ -32,6 +32,7 @@ struct PodView {
   std::optional<int> exit_code;
   int restart_count = 0;  // sum over init and normal containers, as the kubelet counts
   bool ready = false;
+  bool task_tls = false;   // its task speaks TLS with the others
   bool disrupted = false;  // condition DisruptionTarget=True: evicted, pre-empted, node lost
   // Its controlling owner is a TFJob of the name in its labels: with another uid than the job's it
   // is a leftover of an earlier job of that name, and the garbage collector is on its way.
@@ -115,6 +116,12 @@ struct DeletePodGroup {
   std::string uid;
   bool operator==(const DeletePodGroup&) const = default;
 };
+// The secret that the tasks of the job share; whoever executes this adds its data.
+struct CreateSecret {
+  std::string name;
+  Json object;
+  bool operator==(const CreateSecret&) const = default;
+};
 struct CreateService {
   std::string name;
   std::string type;  // "worker"
@@ -151,8 +158,8 @@ struct DeleteJob {
   std::string uid;
   bool operator==(const DeleteJob&) const = default;
 };
-using Action = std::variant<CreatePodGroup, UpdatePodGroup, CreateService, CreatePod, DeletePod,
-                            DeleteService, DeletePodGroup, AdoptService, DeleteJob>;
+using Action = std::variant<CreatePodGroup, UpdatePodGroup, CreateSecret, CreateService, CreatePod,
+                            DeletePod, DeleteService, DeletePodGroup, AdoptService, DeleteJob>;
 
 // An event on the job, to be sent once the status write has succeeded. Events about the outcome of
 // an action (SuccessfulCreatePod, FailedDeletePod …) are the executor's.
@@ -164,7 +171,7 @@ struct Event {
 };
 
 struct Plan {
-  std::vector<Action> actions;  // in order: deletes, the pod group, services, pods
+  std::vector<Action> actions;  // in order: deletes, the pod group, the secret, services, pods
   TfJobStatus status;           // to be written if it differs from the observed one
   std::vector<Event> events;
   // When to look again if nothing happens: zero means at once, after the status has been written.
@@ -185,6 +192,10 @@ struct PlanOptions {
   // Every job is a gang of this scheduler: "volcano", or one that reads the PodGroups of
   // scheduler-plugins. Empty: no gangs.
   std::string gang_scheduler;
+  // Repositories of images whose jobs speak TLS between their tasks unless an annotation says
+  // otherwise (see api/task_tls.h); empty: only jobs whose annotation asks for it.
+  std::vector<std::string> task_tls_images;
+  int task_tls_file_mode = 0444;  // of the files in pods, whose users may be any
   // The address that peers use for a task, given the port that its manifest asks for. Empty: the
   // DNS name of its service. Must be a pure function of its arguments.
   std::function<std::string(const base::Task& task, int port)> address;

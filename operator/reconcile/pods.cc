@@ -6,10 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/api/task_tls.h"
 #include "operator/reconcile/children.h"
 #include "operator/reconcile/cluster.h"
 #include "operator/reconcile/gang.h"
 #include "operator/reconcile/status.h"
+#include "operator/reconcile/task_tls.h"
 
 namespace tfjob {
 namespace {
@@ -67,6 +69,7 @@ void PlanChildren(Context& context) {
   DeleteSurplus(context);
   AdoptOrphans(context);
   if (!PlanPodGroup(context)) return;
+  PlanTaskTlsSecret(context);
   const std::string& job_name = context.job.metadata.name;
   const std::vector<const Replica*> ordered = InCreationOrder(context.replicas);
   for (const Replica* replica : ordered) {
@@ -80,9 +83,12 @@ void PlanChildren(Context& context) {
     const std::string name = ReplicaName(job_name, replica->type, replica->index);
     if (replica->state != ReplicaState::kMissing) continue;
     if (!cluster) cluster = ClusterOf(context.job, context.options);
+    Json pod = BuildPod(context.job, replica->type, replica->index, *cluster, context.options);
+    if (context.plan.status.task_tls) {
+      AddTaskTls(pod, TaskTlsSecretName(context.job), context.options.task_tls_file_mode);
+    }
     context.plan.actions.push_back(
-        CreatePod{name, LowerReplicaType(replica->type), replica->index,
-                  BuildPod(context.job, replica->type, replica->index, *cluster, context.options)});
+        CreatePod{name, LowerReplicaType(replica->type), replica->index, std::move(pod)});
     WarnOfTemplatePolicy(context, *replica);
   }
 }

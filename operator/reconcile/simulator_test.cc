@@ -19,6 +19,7 @@ class Simulator {
  public:
   Simulator(const JobBuilder& builder, uint32_t seed, bool in_gangs)
       : random_(seed), options_{.gang_scheduler = in_gangs ? kVolcano : ""} {
+    ChangeFlags();
     truth_.job = builder.job;
     truth_.now = absl::FromUnixSeconds(1'000'000);
     truth_.pods.push_back({.name = "other-worker-0",
@@ -149,8 +150,16 @@ class Simulator {
     if (may_crash && Chance(0.05)) Restart();
   }
 
-  // A new operator lists everything afresh, and may be shown pods of the past.
+  // Which jobs speak TLS.
+  void ChangeFlags() {
+    options_.task_tls_images.clear();
+    if (Chance(0.5)) options_.task_tls_images = {"i"};
+  }
+
+  // A new operator lists everything afresh, and may be shown pods of the past. Its flags may be
+  // others, once it is on record that the job has started.
   void Restart() {
+    if (truth_.job.status.start_time) ChangeFlags();
     cache_ = truth_;
     past_.push_back(truth_.pods);
     SeePods(Chance(0.5) ? past_.size() - 1 : Pick(static_cast<int>(past_.size())));
@@ -177,7 +186,14 @@ class Simulator {
     EXPECT_TRUE(IsFinished(truth_.job.status));
     std::erase_if(truth_.pod_groups, [&](const PodGroupView& g) { return g.uid == gone.uid; });
   }
+  void Execute(const CreateSecret& create) {
+    EXPECT_FALSE(IsFinished(truth_.job.status));
+    if (secret_.empty()) secret_ = create.name;
+    EXPECT_EQ(create.name, secret_) << "a job has one";
+  }
   void Execute(const CreatePod& create) {
+    const bool task_tls = HasTaskTls(create.object);
+    EXPECT_TRUE(!task_tls || !secret_.empty()) << create.name << " would wait for its Secret";
     if (!options_.gang_scheduler.empty()) {
       ASSERT_FALSE(cache_.pod_groups.empty());
       EXPECT_NE(cache_.pod_groups[0].phase, "");
@@ -193,7 +209,8 @@ class Simulator {
                            .uid = NextUid(),
                            .owner_uid = kTestUid,
                            .type = create.type,
-                           .index = create.index});
+                           .index = create.index,
+                           .task_tls = task_tls});
   }
   void Execute(const CreateService& create) {
     for (const ServiceView& service : truth_.services) {
@@ -257,20 +274,26 @@ class Simulator {
     EXPECT_EQ(truth_.pods.front().uid, kDecoyUid);
     EXPECT_EQ(truth_.services.front().uid, kDecoyUid);
     std::set<std::string> names;
-    for (const PodView& pod : truth_.pods) EXPECT_TRUE(names.insert(pod.name).second) << pod.name;
+    std::set<bool> task_tls;
+    for (const PodView& pod : truth_.pods) {
+      EXPECT_TRUE(names.insert(pod.name).second) << pod.name;
+      if (pod.owner_uid == kTestUid) task_tls.insert(pod.task_tls);
+    }
+    EXPECT_LE(task_tls.size(), 1u) << "tasks could not talk to each other";
   }
 
   std::string NextUid() { return "uid-" + std::to_string(next_uid_++); }
 
   std::mt19937 random_;
-  const PlanOptions options_;
+  PlanOptions options_;
   Observed truth_;
   Observed cache_;
   std::vector<std::vector<PodView>> past_;  // the pods at the end of each tick
   size_t seen_ = 0;                         // the moment that the cache of pods shows
   std::set<std::pair<std::string, int>> recorded_;
   std::set<std::string> charged_;
-  int replaced_ = 0;  // failed pods that the operator deleted in order to replace them
+  std::string secret_;  // that the tasks share, once it has been made
+  int replaced_ = 0;    // failed pods that the operator deleted in order to replace them
   absl::Duration requeue_after_;
   bool at_rest_ = false;  // the latest pass had nothing to do for a finished job
   int next_uid_ = 0;

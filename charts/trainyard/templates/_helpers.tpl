@@ -122,6 +122,9 @@ capabilities: {drop: [ALL]}
   resources: [services]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
+  resources: [secrets]  # of jobs whose tasks speak TLS; get: only where a name is taken
+  verbs: [get, create]
+- apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]
 {{- with include "trainyard.gang" . }}
