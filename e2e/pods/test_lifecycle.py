@@ -15,7 +15,7 @@ def test_suspended_job_frees_its_pods_and_resumes(space):
 
 def test_scaled_job_gets_and_loses_workers(space):
     """Through the scale subresource, as `kubectl scale` and autoscalers do."""
-    job = manifests.small('scaled', 10000, workers=1)
+    job = manifests.small('scaled', 20000, workers=1)
     job['spec']['enableDynamicWorker'] = True
     name = space.apply(job)
     space.wait_step(name + '-worker-0', 300)
@@ -28,7 +28,7 @@ def test_scaled_job_gets_and_loses_workers(space):
         if replicas == 3:
             space.wait_step(name + '-worker-2', 100)  # it joined a cluster that did not know it
     space.wait_for(name, 'Succeeded', 240)
-    assert space.step(name + '-worker-0') == 10000
+    assert space.step(name + '-worker-0') == 20000
 
 
 def test_finished_job_expires(space):
