@@ -78,7 +78,7 @@ def pytest_unconfigure(config):
     stage = getattr(config, 'stage', None)
     if stage and not hasattr(config, 'workerinput'):
         if config.option.keep:
-            print('the cluster is left: export KUBECONFIG=' + stage.provider.kubeconfig)
+            print('the cluster is left: export KUBECONFIG=%s%s' % (stage.provider.kubeconfig, stage.provider.ending()))
         else:
             stage.down()
 

@@ -47,12 +47,12 @@ def named(job, name):
     return with_flags(job, '--checkpoint_dir=/checkpoints/' + name)
 
 
-def small(name, steps=6000, workers=2, cpu='100m', **policy):
+def small(name, steps=10000, workers=2, cpu='100m', **policy):
     """A job that takes long by the clock and little of the machine: linear regression, its workers held back by a limit
-    on their CPU (about 500 steps a second). A line every 100 steps, a checkpoint every 200."""
+    on their CPU (500 to 2,000 steps a second). A line every 100 steps, a checkpoint every 500."""
     job = named(example('linear-regression'), name)
     job = with_flags(job, '--train_steps=%d' % steps, '--steps_to_validate=100', kinds=('Worker',))
-    job = with_flags(job, '--save_checkpoint_steps=200')
+    job = with_flags(job, '--save_checkpoint_steps=500')
     job['spec']['tfReplicaSpecs']['Worker']['replicas'] = workers
     if cpu:
         job = with_limits(job, ('Worker',), cpu=cpu)

@@ -4,7 +4,7 @@ import pytest
 import manifests
 from space import STEP
 
-STEPS = 6000
+STEPS = 10000
 AT = 1000  # when the task dies: there are checkpoints, and much is left to do
 
 

@@ -14,7 +14,7 @@ def uids(space, name):
 
 
 def test_killed_operator_is_followed_and_pods_stay(space, stage):
-    name = space.apply(manifests.small('orphan', 6000, cleanPodPolicy='None'))
+    name = space.apply(manifests.small('orphan', 10000, cleanPodPolicy='None'))
     space.wait_step(name + '-worker-0', 300)
     before = uids(space, name)
     leader = space.wait('an operator to lead', stage.leader)
@@ -22,7 +22,7 @@ def test_killed_operator_is_followed_and_pods_stay(space, stage):
     space.wait('another operator to lead', lambda: stage.leader() not in (leader, None))
     space.wait_for(name, 'Succeeded', 240)
     assert uids(space, name) == before
-    assert space.step(name + '-worker-0') == 6000
+    assert space.step(name + '-worker-0') == 10000
     stage.wait_for_operator()
 
 
@@ -58,7 +58,7 @@ def test_drained_node_loses_no_job(space):
         space.wait_for(name, 'Succeeded', 240)
     finally:
         space.core.patch_node(node, {'spec': {'unschedulable': None}})
-    assert space.step(name + '-worker-0') == 6000
+    assert space.step(name + '-worker-0') == 10000
     replicas = space.job(name)['status']['replicaStatuses']
     assert not any(replica.get('restarts') for replica in replicas.values()), 'an eviction is not the job\'s fault'
 

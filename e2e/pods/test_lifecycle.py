@@ -10,7 +10,7 @@ def test_suspended_job_frees_its_pods_and_resumes(space):
     space.wait('the pods to go', lambda: not space.pods(name))
     space.patch(name, {'runPolicy': {'suspend': False}})
     space.wait_for(name, 'Succeeded', 240)
-    assert space.step(name + '-worker-0') == 6000
+    assert space.step(name + '-worker-0') == 10000
 
 
 def test_scaled_job_gets_and_loses_workers(space):

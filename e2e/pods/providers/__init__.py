@@ -29,6 +29,10 @@ class Base:
     def down(self):
         """Removes what up() made."""
 
+    def ending(self):
+        """How to end a cluster that was left, as the rest of a sentence."""
+        return ''
+
     def load(self, archives):
         """Makes the images of these archives known to all nodes."""
 

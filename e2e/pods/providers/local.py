@@ -40,6 +40,9 @@ class Provider(providers.Base):
         if self.cluster:
             self.cluster.down()
 
+    def ending(self):
+        return '; end it: e2e/local_cluster.py down --dir ' + self.cluster.folder
+
     def load(self, archives):
         self.cluster.load(archives)
 
