@@ -88,6 +88,21 @@ class Executor::Run {
     return out_.error.ok() && out_.troubles.empty();
   }
 
+  // Deletes what the plan names of these by one call where it allows that; what then is left to do
+  // (the call was refused, or saves nothing) goes one by one.
+  template <typename Kind>
+  bool AllByLabel(const Plan& plan) {
+    const std::vector<const Kind*> selected = Select<Kind>(plan.actions);
+    if (!plan.deletes_all || selected.size() < 2) return All<Kind>(plan.actions);
+    const kube::Resource& resource =
+        std::is_same_v<Kind, DeletePod> ? kube::kPods : kube::kServices;
+    const absl::Status status = client_.DeleteCollection(
+        resource, ns_, absl::StrCat(kLabelJobUid, "=", job_.metadata.uid), stop_);
+    if (!status.ok()) return All<Kind>(plan.actions);
+    for (const Kind* gone : selected) NoteDeleted(*gone);
+    return true;
+  }
+
   Execution Finish() && {
     absl::MutexLock lock(&mutex_);
     for (Names* names : {&created_pods_, &deleted_pods_, &created_services_, &deleted_services_}) {
@@ -170,23 +185,23 @@ class Executor::Run {
   bool Do(const DeletePodGroup& gone) {
     const absl::Status status =
         client_.Delete(options_.pod_groups, ns_, gone.name, {.uid = gone.uid}, stop_);
-    if (status.ok()) cache_.NotePodGroupDeleting(key_, gone.uid);
+    if (status.ok()) return NoteDeleted(gone);
     if (IsGone(status)) cache_.NotePodGroupGone(key_, gone.uid);
-    return Deleted(status, gone.name, deleted_pod_groups_, kReasonFailedDeletePodGroup);
+    return NotDeleted(status, kReasonFailedDeletePodGroup);
   }
   bool Do(const DeletePod& gone) {
     const absl::Status status =
         client_.Delete(kube::kPods, ns_, gone.name, {.uid = gone.uid}, stop_);
-    if (status.ok()) cache_.NotePodDeleting(key_, gone.uid);
+    if (status.ok()) return NoteDeleted(gone);
     if (IsGone(status)) cache_.NotePodGone(key_, gone.uid);
-    return Deleted(status, gone.name, deleted_pods_, kReasonFailedDeletePod);
+    return NotDeleted(status, kReasonFailedDeletePod);
   }
   bool Do(const DeleteService& gone) {
     const absl::Status status =
         client_.Delete(kube::kServices, ns_, gone.name, {.uid = gone.uid}, stop_);
-    if (status.ok()) cache_.NoteServiceDeleting(key_, gone.uid);
+    if (status.ok()) return NoteDeleted(gone);
     if (IsGone(status)) cache_.NoteServiceGone(key_, gone.uid);
-    return Deleted(status, gone.name, deleted_services_, kReasonFailedDeleteService);
+    return NotDeleted(status, kReasonFailedDeleteService);
   }
   bool Do(const AdoptService& adopt) {
     const Json owner = {{"apiVersion", kApiVersion},  {"kind", kKind},
@@ -332,14 +347,28 @@ class Executor::Run {
     if (resource == kube::kServices) cache_.NoteService(object);
   }
 
-  bool Deleted(const absl::Status& status, const std::string& name, Names& deleted,
-               const char* failed_reason) {
+  bool NoteDeleted(const DeletePod& gone) {
+    cache_.NotePodDeleting(key_, gone.uid);
     absl::MutexLock lock(&mutex_);
-    if (status.ok()) {
-      deleted.push_back(name);
-      return true;
-    }
+    deleted_pods_.push_back(gone.name);
+    return true;
+  }
+  bool NoteDeleted(const DeleteService& gone) {
+    cache_.NoteServiceDeleting(key_, gone.uid);
+    absl::MutexLock lock(&mutex_);
+    deleted_services_.push_back(gone.name);
+    return true;
+  }
+  bool NoteDeleted(const DeletePodGroup& gone) {
+    cache_.NotePodGroupDeleting(key_, gone.uid);
+    absl::MutexLock lock(&mutex_);
+    deleted_pod_groups_.push_back(gone.name);
+    return true;
+  }
+
+  bool NotDeleted(const absl::Status& status, const char* failed_reason) {
     if (IsGone(status)) return true;
+    absl::MutexLock lock(&mutex_);
     if (!MayPass(status)) {
       out_.events.push_back(
           {"Warning", failed_reason, absl::StrCat("Error deleting: ", status.message())});
@@ -396,10 +425,10 @@ class Executor::Run {
 Executor::Executor(kube::Client* client, JobCache* cache, Helpers* helpers, ExecutorOptions options)
     : client_(*client), cache_(*cache), helpers_(*helpers), options_(std::move(options)) {}
 
-Execution Executor::Execute(const TfJob& job, const std::vector<Action>& actions,
-                            std::stop_token stop) {
+Execution Executor::Execute(const TfJob& job, const Plan& plan, std::stop_token stop) {
   Run run(this, job, std::move(stop));
-  if (run.All<DeletePod>(actions) && run.All<DeleteService>(actions) &&
+  const std::vector<Action>& actions = plan.actions;
+  if (run.AllByLabel<DeletePod>(plan) && run.AllByLabel<DeleteService>(plan) &&
       run.All<DeletePodGroup>(actions) && run.All<DeleteJob>(actions) &&
       run.All<AdoptService>(actions) && run.All<CreatePodGroup>(actions) &&
       run.All<UpdatePodGroup>(actions) && run.All<CreateSecret>(actions) &&

@@ -44,7 +44,7 @@ class Executor {
   Executor(kube::Client* client, JobCache* cache, Helpers* helpers, ExecutorOptions options);
 
   // Stops at the first kind of action that fails: a pod is made only when all services stand.
-  Execution Execute(const TfJob& job, const std::vector<Action>& actions, std::stop_token stop);
+  Execution Execute(const TfJob& job, const Plan& plan, std::stop_token stop);
 
  private:
   class Run;

@@ -156,6 +156,64 @@ TEST(Life, DeletesOnceThoughTheWatchLags) {
   EXPECT_EQ(life.server().Count("delete", "pods"), 1);
 }
 
+// 1 ps + 2 workers with policy All, which have all ended.
+void Finish(Life& life) {
+  life.Submit("j", {{"PS", 1}, {"Worker", 2}}, {{"runPolicy", {{"cleanPodPolicy", "All"}}}});
+  life.Settle();
+  life.SetAll("Running");
+  life.Settle();
+  for (const char* pod : {"j-ps-0", "j-worker-1", "j-worker-0"}) life.SetPod(pod, "Succeeded", 0);
+}
+
+TEST(Life, DeletesAllOfAFinishedJobWithOneCallAKind) {
+  Life life;
+  Finish(life);
+  life.Settle();
+  EXPECT_EQ(life.server().Count("deletecollection", "pods"), 1);
+  EXPECT_EQ(life.server().Count("deletecollection", "services"), 1);
+  EXPECT_EQ(life.server().Count("delete", "pods"), 0);
+  EXPECT_EQ(life.server().Count("delete", "services"), 0);
+  EXPECT_THAT(life.Names(kube::kPods), IsEmpty());
+  EXPECT_THAT(life.Names(kube::kServices), IsEmpty());
+}
+
+TEST(Life, DeletesOneByOneWhereAStrangerCarriesTheJobsLabels) {
+  Life life;
+  Finish(life);
+  Json copy = *life.server().Find(kube::kPods, "ns", "j-worker-0");
+  copy["metadata"] = {
+      {"name", "debug"}, {"namespace", "ns"}, {"labels", copy["metadata"]["labels"]}};
+  life.server().Put(kube::kPods, copy);
+  life.Settle();
+  EXPECT_EQ(life.server().Count("deletecollection", "pods"), 0);
+  EXPECT_THAT(life.Names(kube::kPods), ElementsAre("debug"));
+}
+
+TEST(Life, DeletesOneByOneWhatV19Made) {
+  Life life;
+  Finish(life);
+  Json pod = *life.server().Find(kube::kPods, "ns", "j-ps-0");
+  pod["metadata"]["labels"].erase(kLabelJobUid);
+  life.server().Put(kube::kPods, pod);
+  life.Settle();
+  EXPECT_EQ(life.server().Count("deletecollection", "pods"), 0);
+  EXPECT_THAT(life.Names(kube::kPods), IsEmpty());
+}
+
+TEST(Life, DeletesOneByOneWhereItMayNotDeleteMany) {
+  Life life;
+  life.server().SetFaults([](const kube::FakeCall& call) {
+    kube::FakeFault fault;
+    if (call.verb == "deletecollection") fault = {.code = 403, .reason = "Forbidden"};
+    return fault;
+  });
+  Finish(life);
+  life.Settle();
+  EXPECT_EQ(life.server().Count("delete", "pods"), 3);
+  EXPECT_THAT(life.Names(kube::kPods), IsEmpty());
+  EXPECT_THAT(life.Names(kube::kServices), IsEmpty());
+}
+
 TEST(Life, RestartsAFailedReplicaAndCountsItOnce) {
   Life life;
   life.Submit("j", {{"Worker", 2}});

@@ -35,6 +35,7 @@ void ReadMetadata(const Json& object, View& view) {
   view.uid = base::StringAt(meta, "uid");
   view.deletion_time = TimeAt(meta, "deletionTimestamp");
   const Json& labels = base::At(meta, "labels");
+  view.job_uid = base::StringAt(labels, kLabelJobUid);
   view.type = base::StringAt(labels, kLabelReplicaType);
   int index = -1;
   if (absl::SimpleAtoi(base::StringAt(labels, kLabelReplicaIndex), &index) && index >= 0)

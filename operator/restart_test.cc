@@ -13,7 +13,8 @@ struct EndState {
   Json status;
   std::vector<std::string> pods, services, jobs;
   int pods_created = 0;
-  int pods_deleted = 0;
+  int pods_deleted = 0;  // one by one
+  int sweeps = 0;        // calls for all pods
   int pod_groups_created = 0;
   int pod_groups_deleted = 0;
   std::map<std::string, double> metrics;
@@ -31,7 +32,7 @@ void Admit(Life& life) {
 // Two restarts, a scale-up, a suspension, success, clean-up.
 void PlayScript(Life& life) {
   life.Submit("j", {{"PS", 1}, {"Worker", 2}},
-              {{"runPolicy", {{"cleanPodPolicy", "Running"}, {"backoffLimit", 3}}}});
+              {{"runPolicy", {{"cleanPodPolicy", "All"}, {"backoffLimit", 3}}}});
   life.Settle();
   Admit(life);
   life.SetAll("Running");
@@ -85,6 +86,7 @@ EndState EndOf(Life& life) {
     if (call.plural != "pods" || call.code >= 300) continue;
     end.pods_created += call.verb == "create";
     end.pods_deleted += call.verb == "delete";
+    end.sweeps += call.verb == "deletecollection";
   }
   for (const char* metric : {"created", "successful", "failed", "restarted"}) {
     end.metrics[metric] = life.Metric(metric);
@@ -99,6 +101,7 @@ void ExpectSame(const EndState& end, const EndState& wanted, bool counts_may_be_
   EXPECT_EQ(end.jobs, wanted.jobs);
   EXPECT_EQ(end.pods_created, wanted.pods_created);
   EXPECT_EQ(end.pods_deleted, wanted.pods_deleted);
+  EXPECT_EQ(end.sweeps, wanted.sweeps);
   EXPECT_EQ(end.pod_groups_created, wanted.pod_groups_created);
   EXPECT_EQ(end.pod_groups_deleted, wanted.pod_groups_deleted);
   for (const auto& [name, count] : wanted.metrics) {

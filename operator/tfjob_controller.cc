@@ -207,7 +207,7 @@ void TfJobController::Act(Pass& pass) {
   if (!pass.plan.actions.empty()) {
     parts_.events->WriteBegins();
     const absl::Cleanup end = [this] { parts_.events->WriteEnds(); };
-    pass.execution = parts_.executor->Execute(pass.job(), pass.plan.actions, pass.stop);
+    pass.execution = parts_.executor->Execute(pass.job(), pass.plan, pass.stop);
     pass.acted = true;
   }
   if (pass.withheld) {

@@ -78,6 +78,13 @@ class ClientImpl : public Client {
     return Send({"delete", path, true}, DeleteRequest(path, options), stop).status();
   }
 
+  absl::Status DeleteCollection(const Resource& resource, const std::string& ns,
+                                const std::string& label_selector, std::stop_token stop) override {
+    return Send({"deletecollection", {resource, ns, "", ""}, true},
+                DeleteCollectionRequest(resource, ns, label_selector), stop)
+        .status();
+  }
+
   absl::StatusOr<ListPage> List(const Resource& resource, const std::string& ns,
                                 const ListOptions& options, std::stop_token stop) override {
     const Call call{"list", {resource, ns, "", ""}};

@@ -113,6 +113,10 @@ class Client {
   virtual absl::Status Delete(const Resource& resource, const std::string& ns,
                               const std::string& name, const DeleteOptions& options = {},
                               std::stop_token stop = {}) = 0;
+  // All objects of the namespace that the selector picks, which must not be empty.
+  virtual absl::Status DeleteCollection(const Resource& resource, const std::string& ns,
+                                        const std::string& label_selector,
+                                        std::stop_token stop = {}) = 0;
   virtual absl::StatusOr<ListPage> List(const Resource& resource, const std::string& ns,
                                         const ListOptions& options, std::stop_token stop = {}) = 0;
   // Blocks. OK: the server ended the watch in good order; kOutOfRange: list again; on_event returns

@@ -127,10 +127,13 @@ FakeAnswer FakeApiServer::Execute(const FakeCall& call, const Request& request) 
     return store_.Patch(resource, call.ns, call.name, call.subresource, request.content_type,
                         call.body);
   }
+  const std::string selector = Text(query, "labelSelector");
+  const std::string error = SelectorError(selector);
+  if (!error.empty()) return FakeFailure(400, "BadRequest", error);
+  if (call.verb == "deletecollection") {
+    return store_.DeleteCollection(resource, call.ns, selector, call.body);
+  }
   if (call.verb == "list") {
-    const std::string selector = Text(query, "labelSelector");
-    const std::string error = SelectorError(selector);
-    if (!error.empty()) return FakeFailure(400, "BadRequest", error);
     int limit = 0;
     if (!absl::SimpleAtoi(Text(query, "limit"), &limit)) limit = 0;
     return store_.List(resource, call.ns, selector, limit, Text(query, "continue"));

@@ -32,7 +32,8 @@ std::string VerbOf(const Request& request, const FakeTarget& target) {
   if (request.method == "POST") return "create";
   if (request.method == "PUT") return target.call.subresource == "status" ? "status" : "update";
   if (request.method == "PATCH") return "patch";
-  return request.method == "DELETE" ? "delete" : "";
+  if (request.method != "DELETE") return "";
+  return collection ? "deletecollection" : "delete";
 }
 
 }  // namespace

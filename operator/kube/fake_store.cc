@@ -412,6 +412,16 @@ FakeAnswer FakeStore::Delete(const FakeResource& resource, const std::string& ns
   return {200, {{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}}};
 }
 
+FakeAnswer FakeStore::DeleteCollection(const FakeResource& resource, const std::string& ns,
+                                       const std::string& selector, const Json& options) {
+  FakeAnswer selected = List(resource, ns, selector, /*limit=*/0, /*continue_token=*/"");
+  for (const Json& object : selected.body["items"]) {
+    const Json& metadata = object["metadata"];
+    BeginDeletion(resource, KeyOf(metadata.value("namespace", ""), metadata["name"]), options);
+  }
+  return selected;
+}
+
 FakeAnswer FakeStore::List(const FakeResource& resource, const std::string& ns,
                            const std::string& selector, int limit,
                            const std::string& continue_token) const {

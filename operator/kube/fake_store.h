@@ -61,6 +61,8 @@ class FakeStore {
                    const Json& patch);
   FakeAnswer Delete(const FakeResource& resource, const std::string& ns, const std::string& name,
                     const Json& options);
+  FakeAnswer DeleteCollection(const FakeResource& resource, const std::string& ns,
+                              const std::string& selector, const Json& options);
   FakeAnswer List(const FakeResource& resource, const std::string& ns, const std::string& selector,
                   int limit, const std::string& continue_token) const;
 

@@ -170,6 +170,22 @@ absl::StatusOr<Request> DeleteRequest(const ObjectPath& path, const DeleteOption
   return WithBody("DELETE", path, kJsonType, body);
 }
 
+absl::StatusOr<Request> DeleteCollectionRequest(const Resource& resource, const std::string& ns,
+                                                const std::string& label_selector) {
+  const ObjectPath path{resource, ns, "", ""};
+  RETURN_IF_ERROR(CheckPath(path, /*needs_name=*/false));
+  if (ns.empty() || label_selector.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("deleting ", std::string(resource.plural),
+                                                   " needs a namespace and a label selector"));
+  }
+  Request request = WithBody(
+      "DELETE", path, kJsonType,
+      {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}});
+  Query query(&request.path);
+  query.Add("labelSelector", label_selector);
+  return request;
+}
+
 absl::StatusOr<Request> ListRequest(const Resource& resource, const std::string& ns,
                                     const ListOptions& options) {
   const ObjectPath path{resource, ns, "", ""};

@@ -38,6 +38,9 @@ absl::StatusOr<Request> ReplaceRequest(const Resource& resource, const std::stri
 absl::StatusOr<Request> PatchRequest(const ObjectPath& path, PatchType type, const Json& patch,
                                      const std::string& field_manager);
 absl::StatusOr<Request> DeleteRequest(const ObjectPath& path, const DeleteOptions& options);
+// kInvalidArgument without a namespace or a selector: that would take too much.
+absl::StatusOr<Request> DeleteCollectionRequest(const Resource& resource, const std::string& ns,
+                                                const std::string& label_selector);
 // A continue token goes without resourceVersion, which the server would refuse beside it.
 absl::StatusOr<Request> ListRequest(const Resource& resource, const std::string& ns,
                                     const ListOptions& options);

@@ -112,6 +112,16 @@ TEST(RequestTest, DeletesCarryUidAndPropagation) {
   EXPECT_EQ(Json::parse(request->body), (Json{{"apiVersion", "v1"}, {"kind", "DeleteOptions"}}));
 }
 
+TEST(RequestTest, DeletesOfManyNeedANamespaceAndASelector) {
+  const auto request = DeleteCollectionRequest(kPods, "x", "job=a b");
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->method, "DELETE");
+  EXPECT_EQ(request->path, "/api/v1/namespaces/x/pods?labelSelector=job%3Da%20b");
+  EXPECT_EQ(Json::parse(request->body)["propagationPolicy"], "Background");
+  EXPECT_TRUE(absl::IsInvalidArgument(DeleteCollectionRequest(kPods, "x", "").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(DeleteCollectionRequest(kPods, "", "a=b").status()));
+}
+
 TEST(RequestTest, RefusesNamesThatWouldLeadElsewhere) {
   const ObjectPath bad[] = {
       {kPods, "x", "", ""},    {kPods, "x", "..", ""},    {kPods, "..", "a", ""},

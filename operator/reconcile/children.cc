@@ -23,6 +23,11 @@ Json ReplicaLabels(const TfJob& job, const std::string& type, int index) {
           {kLabelReplicaIndex, std::to_string(index)}};
 }
 
+// What a child carries beside them; it does not select.
+void SetJobUid(Json& labels, const TfJob& job, const PlanOptions& options) {
+  if (!options.compat_v19 && !job.metadata.uid.empty()) labels[kLabelJobUid] = job.metadata.uid;
+}
+
 // Chief and Master, or worker 0 when there is neither.
 bool IsMasterRole(const TfJob& job, const std::string& type, int index) {
   if (IsChiefLike(type)) return true;
@@ -136,6 +141,7 @@ Json BuildPod(const TfJob& job, const std::string& type, int index,
     }
   }
   labels.update(ReplicaLabels(job, type, index));
+  SetJobUid(labels, job, options);
   if (IsMasterRole(job, type, index)) labels[kLabelJobRole] = kJobRoleMaster;
   Json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   pod["metadata"] = Metadata(job, type, index, std::move(labels), options);
@@ -157,11 +163,12 @@ Json BuildPod(const TfJob& job, const std::string& type, int index,
 Json BuildService(const TfJob& job, const std::string& type, int index,
                   const PlanOptions& options) {
   Json service = {{"apiVersion", "v1"}, {"kind", "Service"}};
-  const Json labels = ReplicaLabels(job, type, index);
-  service["metadata"] = Metadata(job, type, index, labels, options);
+  Json labels = ReplicaLabels(job, type, index);
   Json& spec = ObjectAt(service, "spec");
   spec["clusterIP"] = "None";
   spec["selector"] = labels;
+  SetJobUid(labels, job, options);
+  service["metadata"] = Metadata(job, type, index, std::move(labels), options);
   spec["ports"] = ServicePorts(job.spec.replicas->at(type), options.compat_v19);
   // Peers find each other while they are starting, not only once all of them are ready.
   if (!options.compat_v19) spec["publishNotReadyAddresses"] = true;

@@ -60,6 +60,7 @@ TEST(Pod, CarriesLabelsAnnotationsAndOwner) {  // C2 C3 C4
   EXPECT_EQ(meta["labels"], Json({{"a", "b"},
                                   {kLabelOperatorName, "tfjob-controller"},
                                   {kLabelJobName, "j"},
+                                  {kLabelJobUid, "job-uid"},
                                   {kLabelReplicaType, "worker"},
                                   {kLabelReplicaIndex, "1"}}));
   EXPECT_EQ(meta["annotations"]["sidecar.istio.io/inject"], "false");
@@ -110,13 +111,16 @@ TEST(Service, IsHeadlessAndSelectsOneReplica) {  // C5
   EXPECT_EQ(service["spec"]["publishNotReadyAddresses"], true);
   EXPECT_EQ(service["spec"]["ports"].dump(), R"([{"name":"tfjob-port","port":2222}])");
   EXPECT_EQ(service["spec"]["selector"].size(), 4u);
-  EXPECT_EQ(service["spec"]["selector"], service["metadata"]["labels"]);
+  Json labels = service["spec"]["selector"];
+  labels[kLabelJobUid] = "job-uid";
+  EXPECT_EQ(service["metadata"]["labels"], labels);
   EXPECT_TRUE(service["metadata"].contains("ownerReferences"));
 }
 
 TEST(Service, WaitsForReadinessOnlyAsV19) {
   const Json service = BuildService(Defaulted(MakeJob("j").Ps(1)), kPs, 0, {.compat_v19 = true});
   EXPECT_FALSE(service["spec"].contains("publishNotReadyAddresses"));
+  EXPECT_EQ(service["spec"]["selector"], service["metadata"]["labels"]);
 }
 
 TEST(Service, NamesEveryPortOnceThereAreTwo) {

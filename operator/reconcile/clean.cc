@@ -1,5 +1,6 @@
 #include "operator/reconcile/clean.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -23,6 +24,16 @@ void Delete(Context& context, const ServiceView& service) {
   context.plan.actions.push_back(DeleteService{service.name, service.uid});
 }
 
+// One call by the label would do for all of these: each of ours that is to go carries it, and no
+// stranger does.
+template <typename View>
+bool CanGoByLabel(const std::vector<View>& views, const TfJob& job) {
+  return std::all_of(views.begin(), views.end(), [&](const View& view) {
+    const bool labelled = view.job_uid == job.metadata.uid;
+    return IsOurs(view, job) ? labelled || view.deletion_time : !labelled;
+  });
+}
+
 }  // namespace
 
 void PlanCleanUp(Context& context) {
@@ -44,6 +55,8 @@ void PlanCleanUp(Context& context) {
         context.options.compat_v19 ? deleted.contains(place) : !kept.contains(place);
     if (remove) Delete(context, service);
   }
+  context.plan.deletes_all = !running_only && CanGoByLabel(context.observed.pods, context.job) &&
+                             CanGoByLabel(context.observed.services, context.job);
 }
 
 void DeleteEverything(Context& context) {

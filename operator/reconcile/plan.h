@@ -23,6 +23,7 @@ struct PodView {
   std::string name;
   std::string uid;
   std::string owner_uid;  // uid of the controlling owner; pods of other owners are never touched
+  std::string job_uid;    // label job-uid; "" where v1.9 made it
   std::string type;       // label replica-type: "worker"
   int index = -1;         // label replica-index
   PodPhase phase = PodPhase::kPending;
@@ -49,6 +50,7 @@ struct ServiceView {
   std::string name;
   std::string uid;
   std::string owner_uid;
+  std::string job_uid;
   std::string type;
   int index = -1;
   std::optional<absl::Time> deletion_time;
@@ -172,7 +174,10 @@ struct Event {
 
 struct Plan {
   std::vector<Action> actions;  // in order: deletes, the pod group, the secret, services, pods
-  TfJobStatus status;           // to be written if it differs from the observed one
+  // The job has ended for good, and its deletes are of all that carries the label job-uid of the
+  // job, pods and services: one call by that label may stand for many.
+  bool deletes_all = false;
+  TfJobStatus status;  // to be written if it differs from the observed one
   std::vector<Event> events;
   // When to look again if nothing happens: zero means at once, after the status has been written.
   std::optional<absl::Duration> requeue_after;

@@ -43,7 +43,7 @@ std::string MethodOf(std::string_view verb) {
   if (verb == "create") return "POST";
   if (verb == "update" || verb == "status") return "PUT";
   if (verb == "patch") return "PATCH";
-  if (verb == "delete") return "DELETE";
+  if (verb == "delete" || verb == "deletecollection") return "DELETE";
   return "GET";
 }
 

@@ -37,6 +37,10 @@ class TestClient : public kube::Client {
                       const kube::DeleteOptions&, std::stop_token) override {
     return NotFaked();
   }
+  absl::Status DeleteCollection(const Resource&, const std::string&, const std::string&,
+                                std::stop_token) override {
+    return NotFaked();
+  }
   absl::StatusOr<kube::ListPage> List(const Resource&, const std::string&, const kube::ListOptions&,
                                       std::stop_token) override {
     return NotFaked();
