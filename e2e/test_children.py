@@ -106,13 +106,13 @@ def pods_are_named_by_job_type_and_index(t):
 
 @case('C2')
 def labels_and_annotations_of_the_template_reach_the_pod(t):
-    t.create(tfjob(Worker=1, metadata={'labels': {'of': 'job'}}, pod=template(metadata={
+    job = t.create(tfjob(Worker=1, metadata={'labels': {'of': 'job'}}, pod=template(metadata={
         'labels': {'team': 'a', LABEL + 'replica-index': '7'}, 'annotations': {'note': 'b'}})))
     t.wait_pods('j-worker-0')
     meta = t.pod('j-worker-0')['metadata']
     t.expect('labels', meta['labels'], {
         'team': 'a', LABEL + 'operator-name': 'tfjob-controller', LABEL + 'job-name': 'j', LABEL + 'replica-type': 'worker',
-        LABEL + 'replica-index': '0', LABEL + 'job-role': 'master'})
+        LABEL + 'replica-index': '0', LABEL + 'job-role': 'master', LABEL + 'job-uid': job['metadata']['uid']})
     t.expect('annotation', meta['annotations'].get('note'), 'b')
 
 
@@ -137,11 +137,12 @@ def deleted_job_takes_its_children_along(t):
 
 @case('C4')
 def labels_name_job_and_operator(t):
-    t.create(tfjob('a-job', Worker=1))
+    job = t.create(tfjob('a-job', Worker=1))
     t.wait_services('a-job-worker-0')
     labels = t.mirror.all('services', t.ns)[0]['metadata']['labels']
     t.expect('labels', labels, {LABEL + 'operator-name': 'tfjob-controller', LABEL + 'job-name': 'a-job',
-                                LABEL + 'replica-type': 'worker', LABEL + 'replica-index': '0'})
+                                LABEL + 'replica-type': 'worker', LABEL + 'replica-index': '0',
+                                LABEL + 'job-uid': job['metadata']['uid']})
 
 
 @case('C5')
