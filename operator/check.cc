@@ -29,8 +29,11 @@ std::vector<Rights> RightsOnJobs(const OperatorOptions& options) {
   std::vector<Rights> rights = {
       {kube::kTfJobs, "", {"list", "watch", "delete"}, ""},
       {kube::kTfJobs, "status", {"update"}, ""},
-      {kube::kPods, "", {"get", "list", "watch", "create", "delete"}, ""},
-      {kube::kServices, "", {"get", "list", "watch", "create", "patch", "delete"}, ""},
+      {kube::kPods, "", {"get", "list", "watch", "create", "delete", "deletecollection"}, ""},
+      {kube::kServices,
+       "",
+       {"get", "list", "watch", "create", "patch", "delete", "deletecollection"},
+       ""},
       {kube::kSecrets, "", {"get", "create"}, ""},
       {kube::kEvents, "", {"get", "create", "patch"}, ""}};
   const kube::Resource pod_groups = PodGroupsOf(options.gang_scheduler);

@@ -117,10 +117,10 @@ capabilities: {drop: [ALL]}
   verbs: [update]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, delete, deletecollection]
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete, deletecollection]
 - apiGroups: [""]
   resources: [secrets]  # of jobs whose tasks speak TLS; get: only where a name is taken
   verbs: [get, create]
