@@ -149,6 +149,7 @@ def quantiles(values):
 def summary(log, jobs):
     """Times by job and the operator's calls, from the audit log."""
     created, last_pod, running, succeeded, cleaned = {}, {}, {}, {}, {}
+    uids, swept = {}, {}  # jobs by uid; when all pods of a uid were deleted by one call
     pods_run = collections.defaultdict(dict)  # by job: when the node first said of a pod how it is
     calls = collections.Counter()
     errors = collections.Counter()
@@ -170,15 +171,22 @@ def summary(log, jobs):
             last_pod[owner] = max(at, last_pod.get(owner, 0))
         elif resource == 'pods' and verb == 'delete':
             cleaned[owner] = max(at, cleaned.get(owner, 0))
+        elif resource == 'pods' and verb == 'deletecollection':
+            swept[entry['requestURI'].rpartition('job-uid%3D')[2]] = at
         elif resource == 'pods/status':
             pods_run[owner].setdefault(name, at)
         elif resource == 'tfjobs/status':
+            uids[(entry.get('requestObject') or {}).get('metadata', {}).get('uid')] = name
             true = {c['type'] for c in (entry.get('requestObject') or {}).get('status', {}).get('conditions', [])
                     if c.get('status') == 'True'}
             if 'Running' in true:
                 running.setdefault(name, at)
             if 'Succeeded' in true:
                 succeeded.setdefault(name, at)
+
+    for uid, at in swept.items():
+        if uid in uids:
+            cleaned[uids[uid]] = max(at, cleaned.get(uids[uid], 0))
 
     def since(times):
         return quantiles([times[name] - created[name] for name in created if name in times])
