@@ -1,6 +1,6 @@
 // Carries a plan's actions out through the API: deletes, then the PodGroup, then the Secret, then
-// services, then pods, each kind side by side, each call with a deadline. Says what was done and what stood in the
-// way; writes no status.
+// services, then pods, each kind side by side, each call with a deadline. Says what was done and
+// what stood in the way; writes no status.
 #pragma once
 
 #include <stop_token>
