@@ -17,7 +17,7 @@ inline constexpr char kLabelOperatorName[] = "training.kubeflow.org/operator-nam
 inline constexpr char kLabelJobName[] = "training.kubeflow.org/job-name";
 inline constexpr char kLabelReplicaType[] = "training.kubeflow.org/replica-type";
 inline constexpr char kLabelReplicaIndex[] = "training.kubeflow.org/replica-index";
-// Additive: which job of that name. All children of a finished job can be deleted by it in one call.
+// Additive: which job of that name. By it all children of a finished job go in one call.
 inline constexpr char kLabelJobUid[] = "training.kubeflow.org/job-uid";
 inline constexpr char kLabelJobRole[] = "training.kubeflow.org/job-role";
 inline constexpr char kJobRoleMaster[] = "master";
