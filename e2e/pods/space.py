@@ -103,17 +103,24 @@ class Space:
         status = self.pod(pod)
         self.stage.provider.kill(status.spec.node_name, status.status.container_statuses[0].container_id.partition('//')[2])
 
-    def trainer(self, name, *args, image=None):
-        """Runs the trainer once, as a pod with both volumes, to its end; what it printed."""
-        mounts = {'checkpoints': '/checkpoints', 'digits': '/data'}
+    def run(self, name, *args, mounts):
+        """Runs the trainer once, as a pod of its own with `mounts` ({path: volume}), to its end; its exit code and what it
+        printed."""
+        mounts = {'v%d' % i: mount for i, mount in enumerate(mounts.items())}
         self.core.create_namespaced_pod(self.name, {'metadata': {'name': name}, 'spec': {
             'restartPolicy': 'Never',
-            'containers': [{'name': 'trainer', 'image': image or self.stage.trainer_image, 'args': list(args),
-                            'volumeMounts': [{'name': n, 'mountPath': p} for n, p in mounts.items()]}],
-            'volumes': [{'name': n, 'persistentVolumeClaim': {'claimName': n}} for n in mounts]}})
+            'containers': [{'name': 'trainer', 'image': self.stage.trainer_image, 'args': list(args),
+                            'volumeMounts': [{'name': n, 'mountPath': path} for n, (path, _) in mounts.items()]}],
+            'volumes': [{'name': n, **volume} for n, (_, volume) in mounts.items()]}})
         self.wait('pod %s to end' % name, lambda: self.pod(name).status.phase in ('Succeeded', 'Failed'), 300)
-        output = self.logs(name)
-        assert self.pod(name).status.phase == 'Succeeded', 'trainer %s failed: %s' % (' '.join(args), output)
+        return self.pod(name).status.container_statuses[0].state.terminated.exit_code, self.logs(name)
+
+    def trainer(self, name, *args):
+        """Runs the trainer with both volumes, to its good end; what it printed."""
+        code, output = self.run(name, *args, mounts={
+            '/' + path: {'persistentVolumeClaim': {'claimName': claim}}
+            for path, claim in (('checkpoints', 'checkpoints'), ('data', 'digits'))})
+        assert code == 0, 'trainer %s failed: %s' % (' '.join(args), output)
         return output
 
     def need_digits(self):
