@@ -6,10 +6,10 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/c_ptr.h"
 #include "base/random_id.h"
 #include "base/status_macros.h"
 #include "base/task_tls.h"
@@ -21,16 +21,9 @@ constexpr absl::Duration kClockSkew = absl::Hours(1);
 constexpr absl::Duration kLifetime = absl::Hours(10 * 365 * 24);
 constexpr size_t kMaxCommonName = 64;  // X.520 upper bound ub-common-name
 
-template <auto kFree>
-struct Free {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
+using Certificate = CPtr<X509, X509_free>;
+using Key = CPtr<EVP_PKEY, EVP_PKEY_free>;
+using Bio = CPtr<BIO, BIO_free_all>;
 
 absl::Status Failed(const char* what) {
   const char* reason = ERR_reason_error_string(ERR_peek_last_error());
@@ -124,6 +117,10 @@ absl::StatusOr<std::string> PemOf(X509* certificate) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> TaskCertificates::Files() const {
+  return {{kTaskTlsAuthority, authority}, {kTaskTlsCertificate, certificate}, {kTaskTlsKey, key}};
+}
 
 absl::StatusOr<TaskCertificates> MakeTaskCertificates(const std::string& owner, absl::Time now) {
   ASSIGN_OR_RETURN(const Key authority_key, MakeKey());

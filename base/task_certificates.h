@@ -3,6 +3,7 @@
 // gone when the function returns.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,9 @@ struct TaskCertificates {
   std::string authority;
   std::string certificate;
   std::string key;
+
+  // As tasks find them: contents by file name.
+  std::map<std::string, std::string> Files() const;
 };
 
 // `owner`: the job's uid, for people who look at the certificate. Valid from an hour before `now`

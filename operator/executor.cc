@@ -11,7 +11,6 @@
 #include "absl/time/clock.h"
 #include "base/json_read.h"
 #include "base/task_certificates.h"
-#include "base/task_tls.h"
 #include "operator/api/names.h"
 #include "operator/pod_view.h"
 #include "operator/reconcile/status.h"
@@ -150,9 +149,9 @@ class Executor::Run {
         base::MakeTaskCertificates(job_.metadata.uid, absl::Now());
     if (!made.ok()) return Failed(made.status());
     Json object = create.object;
-    object["data"] = {{base::kTaskTlsAuthority, absl::Base64Escape(made->authority)},
-                      {base::kTaskTlsCertificate, absl::Base64Escape(made->certificate)},
-                      {base::kTaskTlsKey, absl::Base64Escape(made->key)}};
+    for (const auto& [name, content] : made->Files()) {
+      object["data"][name] = absl::Base64Escape(content);
+    }
     Names untold;  // nobody needs an event about it
     return Create(kube::kSecrets, create.name, object, untold,
                   {kReasonFailedCreateSecret, kReasonForeignSecret, "Secret",

@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "base/str_cat.h"
 #include "base/task_certificates.h"
-#include "base/task_tls.h"
 #include "operator/api/task_tls.h"
 
 namespace tfjob {
@@ -73,11 +72,9 @@ absl::Status LocalCluster::CreatePods(const std::vector<const CreatePod*>& actio
 }
 
 absl::Status LocalCluster::MakeSecret(const CreateSecret& action, absl::Time now) {
-  ASSIGN_OR_RETURN(base::TaskCertificates made,
+  ASSIGN_OR_RETURN(const base::TaskCertificates made,
                    base::MakeTaskCertificates(options_.owner_uid, now));
-  preparer_.AddSecret(action.name, {{base::kTaskTlsAuthority, std::move(made.authority)},
-                                    {base::kTaskTlsCertificate, std::move(made.certificate)},
-                                    {base::kTaskTlsKey, std::move(made.key)}});
+  preparer_.AddSecret(action.name, made.Files());
   return absl::OkStatus();
 }
 

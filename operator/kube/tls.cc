@@ -11,23 +11,17 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/c_ptr.h"
 #include "base/status_macros.h"
 
 namespace kube {
 namespace {
 
-template <auto kFree>
-struct Free {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-using Store = std::unique_ptr<X509_STORE, Free<X509_STORE_free>>;
-using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
-using Address = std::unique_ptr<ASN1_OCTET_STRING, Free<ASN1_OCTET_STRING_free>>;
+using Certificate = base::CPtr<X509, X509_free>;
+using Key = base::CPtr<EVP_PKEY, EVP_PKEY_free>;
+using Store = base::CPtr<X509_STORE, X509_STORE_free>;
+using Bio = base::CPtr<BIO, BIO_free_all>;
+using Address = base::CPtr<ASN1_OCTET_STRING, ASN1_OCTET_STRING_free>;
 
 std::string OpenSslError() {
   const unsigned long code = ERR_peek_last_error();

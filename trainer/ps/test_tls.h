@@ -25,13 +25,11 @@ class TlsFolder {
     const auto made = base::MakeTaskCertificates("uid", absl::Now());
     EXPECT_TRUE(made.ok());
     std::filesystem::create_directories(path_);
-    Write(base::kTaskTlsAuthority, made->authority);
-    Write(base::kTaskTlsCertificate, made->certificate);
-    Write(base::kTaskTlsKey, made->key);
+    for (const auto& [name, content] : made->Files()) Write(name, content);
   }
   ~TlsFolder() { std::filesystem::remove_all(path_); }
 
-  void Write(const char* name, const std::string& content) const {
+  void Write(const std::string& name, const std::string& content) const {
     std::ofstream(path_ / name) << content;
   }
   void Remove(const char* name) const { std::filesystem::remove(path_ / name); }
