@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,7 +46,7 @@ struct OperatorOptions {
 
   // Repositories of images whose jobs speak TLS between their tasks unless an annotation says
   // otherwise. Empty: only jobs whose annotation asks for it.
-  std::vector<std::string> task_tls_images{std::begin(kTrainerImages), std::end(kTrainerImages)};
+  std::vector<std::string> task_tls_images = TrainerImages();
 
   base::LogFormat log_format = base::LogFormat::kText;
   base::LogLevel log_level = base::LogLevel::kInfo;

@@ -94,6 +94,12 @@ Json& ListAt(Json& object, const char* key) {
 
 }  // namespace
 
+const std::vector<std::string>& TrainerImages() {
+  static const auto* const images =
+      new std::vector<std::string>{"trainyard/trainer", "trainyard-trainer"};
+  return *images;
+}
+
 bool IsImageOf(std::string_view image, const std::vector<std::string>& repositories) {
   image = image.substr(0, image.find('@'));
   const size_t slash = image.rfind('/');

@@ -17,7 +17,7 @@ inline constexpr char kTaskTlsVolume[] = "trainyard-task-tls";
 inline constexpr char kTaskTlsMountPath[] = "/var/run/secrets/trainyard.dev/task-tls";
 
 // Image repositories of the trainer, whatever registry and path stand before them.
-inline constexpr const char* kTrainerImages[] = {"trainyard/trainer", "trainyard-trainer"};
+const std::vector<std::string>& TrainerImages();
 
 // Whether `image` is of one of `repositories`: registry, tag and digest do not matter.
 bool IsImageOf(std::string_view image, const std::vector<std::string>& repositories);

@@ -12,8 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const std::vector<std::string> kImages(std::begin(kTrainerImages), std::end(kTrainerImages));
-
 Json Template(const std::string& image) {
   return {{"spec", {{"containers", {{{"name", kContainerName}, {"image", image}}}}}}};
 }
@@ -34,31 +32,32 @@ TEST(TrainerImages, AreKnownByTheirRepositoryAlone) {
   for (const char* image :
        {"trainyard/trainer", "trainyard/trainer:1", "host:5000/x/trainyard/trainer:v1",
         "r.io/a/trainyard-trainer@sha256:00"}) {
-    EXPECT_TRUE(IsImageOf(image, kImages)) << image;
+    EXPECT_TRUE(IsImageOf(image, TrainerImages())) << image;
   }
   for (const char* image : {"", "trainer", "trainyard/trainer-extra", "mytrainyard/trainer",
                             "my-trainyard-trainer", "trainyard/trainer/x"}) {
-    EXPECT_FALSE(IsImageOf(image, kImages)) << image;
+    EXPECT_FALSE(IsImageOf(image, TrainerImages())) << image;
   }
   EXPECT_FALSE(IsImageOf("trainyard/trainer", {}));
 }
 
 TEST(TaskTls, IsForJobsOfTrainersOnly) {
-  EXPECT_TRUE(WantsTaskTls(Job("trainyard/trainer", "trainyard/trainer"), kImages));
-  EXPECT_FALSE(WantsTaskTls(Job("trainyard/trainer", "tensorflow:2.9"), kImages));
-  EXPECT_FALSE(WantsTaskTls(Job("tensorflow:2.9", "tensorflow:2.9"), kImages));
+  EXPECT_TRUE(WantsTaskTls(Job("trainyard/trainer", "trainyard/trainer"), TrainerImages()));
+  EXPECT_FALSE(WantsTaskTls(Job("trainyard/trainer", "tensorflow:2.9"), TrainerImages()));
+  EXPECT_FALSE(WantsTaskTls(Job("tensorflow:2.9", "tensorflow:2.9"), TrainerImages()));
   EXPECT_FALSE(WantsTaskTls(Job("trainyard/trainer", "trainyard/trainer"), {}));
 }
 
 TEST(TaskTls, IsNotForJobsWithoutParameterServers) {
   TfJob job = Job("trainyard/trainer", "trainyard/trainer");
   job.spec.replicas->erase(kPs);
-  EXPECT_FALSE(WantsTaskTls(job, kImages));
+  EXPECT_FALSE(WantsTaskTls(job, TrainerImages()));
 }
 
 TEST(TaskTls, IsAsTheAnnotationSays) {
-  EXPECT_TRUE(WantsTaskTls(Job("mine", "mine", "true"), kImages));
-  EXPECT_FALSE(WantsTaskTls(Job("trainyard/trainer", "trainyard/trainer", "false"), kImages));
+  EXPECT_TRUE(WantsTaskTls(Job("mine", "mine", "true"), TrainerImages()));
+  EXPECT_FALSE(
+      WantsTaskTls(Job("trainyard/trainer", "trainyard/trainer", "false"), TrainerImages()));
 }
 
 TEST(TaskTls, LeavesAloneWhatIsInItsWayUnlessAskedFor) {
@@ -70,7 +69,7 @@ TEST(TaskTls, LeavesAloneWhatIsInItsWayUnlessAskedFor) {
   for (const auto& [part, path] : cases) {
     TfJob job = Job("trainyard/trainer", "trainyard/trainer");
     job.spec.replicas->at(kWorker).pod_template["spec"]["containers"][0].update(part);
-    EXPECT_FALSE(WantsTaskTls(job, kImages)) << path;
+    EXPECT_FALSE(WantsTaskTls(job, TrainerImages())) << path;
     EXPECT_THAT(CheckTaskTls(job), IsEmpty()) << path;
     job.metadata.annotations[kAnnotationTaskTls] = "true";
     const std::vector<FieldError> errors = CheckTaskTls(job);

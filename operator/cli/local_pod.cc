@@ -58,9 +58,7 @@ std::string TaskPortKey(const std::string& type, int index) {
   return base::StrCat(type, "-", index);
 }
 
-bool IsTrainerImage(std::string_view image) {
-  return IsImageOf(image, {std::begin(kTrainerImages), std::end(kTrainerImages)});
-}
+bool IsTrainerImage(std::string_view image) { return IsImageOf(image, TrainerImages()); }
 
 std::string CheckpointFolder(const PodSetup& pod) {
   constexpr std::string_view kFlag = "--checkpoint_dir";

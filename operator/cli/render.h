@@ -2,7 +2,6 @@
 // documents.
 #pragma once
 
-#include <iterator>
 #include <ostream>
 #include <string>
 
@@ -15,7 +14,7 @@ namespace tfjob {
 struct RenderOptions {
   std::string manifest;  // the file; "-" is standard input
   // As the operator plans by default.
-  PlanOptions plan{.task_tls_images = {std::begin(kTrainerImages), std::end(kTrainerImages)}};
+  PlanOptions plan{.task_tls_images = TrainerImages()};
 };
 
 // Secrets (without their data), then services, then pods, each type in order of creation; one job

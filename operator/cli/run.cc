@@ -72,8 +72,8 @@ class Runner {
   const RunInput input_;
   TfJob job_;
   Signals signals_;
-  PlanOptions plan_options_;
-  std::map<std::string, std::string> addresses_;  // by TaskPortKey
+  PlanOptions plan_options_{.task_tls_file_mode = 0600};  // tasks run as this user
+  std::map<std::string, std::string> addresses_;          // by TaskPortKey
   LocalHosts hosts_;
   PortReserver ports_;
   std::unique_ptr<LogMux> log_;
@@ -89,7 +89,6 @@ class Runner {
 };
 
 absl::Status Runner::ReserveAddresses() {
-  plan_options_.task_tls_file_mode = 0600;  // tasks run as this user
   for (const auto& [type, replica] : *job_.spec.replicas) {
     const std::string lower = LowerReplicaType(type);
     for (int i = 0; i < replica.replicas.value_or(1); ++i) {

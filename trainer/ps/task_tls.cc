@@ -24,6 +24,8 @@ namespace trainer {
 namespace {
 
 constexpr absl::Duration kWarnEvery = absl::Seconds(10);
+constexpr char kPlainText[] = "it speaks plain text where this job's tasks speak TLS";
+constexpr char kOtherAuthority[] = "its certificate is not of this job";
 
 absl::StatusOr<std::string> ReadPem(const std::string& dir, const char* name) {
   const std::string path = absl::StrCat(dir, "/", name);
@@ -69,10 +71,9 @@ struct Refusal {
 
 // Each reason is told at most so often, however many strangers knock.
 void TellRefusal(const std::string& line) {
-  static Refusal refusals[] = {
-      {IsPlainText, "it speaks plain text where this job's tasks speak TLS"},
-      {IsNoCertificate, "it showed no certificate"},
-      {IsOtherAuthority, "its certificate is not of this job"}};
+  static Refusal refusals[] = {{IsPlainText, kPlainText},
+                               {IsNoCertificate, "it showed no certificate"},
+                               {IsOtherAuthority, kOtherAuthority}};
   if (!absl::StrContains(line, "andshake")) return;
   for (Refusal& refusal : refusals) {
     if (!refusal.is(line)) continue;
@@ -127,8 +128,8 @@ std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const TaskTls* tl
 std::string TlsTrouble(const absl::Status& status, const TaskTls* tls) {
   const std::string text(status.message());
   if (tls != nullptr) {
-    if (IsPlainText(text)) return "it speaks plain text where this job's tasks speak TLS";
-    if (IsOtherAuthority(text)) return "its certificate is not of this job";
+    if (IsPlainText(text)) return kPlainText;
+    if (IsOtherAuthority(text)) return kOtherAuthority;
     if (HasAny(text, {"andshake", "SSL"})) return absl::StrCat("TLS: ", text);
     return "";
   }
