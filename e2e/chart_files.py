@@ -11,6 +11,7 @@ import docs
 import helm
 import kustomize
 import monitoring
+import project
 from control_plane import ROOT
 from harness import Failure
 
@@ -87,7 +88,7 @@ def schema_refuses_wrong_values(tools):
 def package_has_the_crd_and_the_version(tools):
     """The chart's CRD is a link; Helm packs what it leads to."""
     tools.run('package', helm.CHART, '--destination', tools.folder)
-    version = re.search(r'^project\(trainyard VERSION (\S+)', read('CMakeLists.txt'), re.M).group(1)
+    version = project.version()
     expect('appVersion', re.findall(r'^appVersion: (\S+)$', read(helm.CHART, 'Chart.yaml'), re.M), [version])
     with tarfile.open(os.path.join(tools.folder, 'trainyard-%s.tgz' % version)) as package:
         member = package.getmember('trainyard/crds/tfjob.yaml')

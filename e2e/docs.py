@@ -13,7 +13,9 @@ import sys
 
 import yaml
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+import project
+from project import ROOT
+
 FENCE = re.compile(r'^( *)```yaml\n(.*?)^\1```$', re.M | re.S)
 LINK = re.compile(r'\]\(([^)\s]+)\)')
 OURS = re.compile(r'\btrainyard/(?:trainer|operator)(?::([\w.-]+))?(?=[\s"\'}]|$)')
@@ -93,7 +95,7 @@ def invalid_jobs(program):
 
 def images_without_our_version():
     """A tag `latest`, or none, makes nodes ask a registry even where the image is loaded."""
-    version = re.search(r'^project\(trainyard VERSION (\S+)', read(os.path.join(ROOT, 'CMakeLists.txt')), re.M).group(1)
+    version = project.version()
     examples = sorted(glob.glob(os.path.join(ROOT, 'examples', '*.yaml')))
     texts = [(os.path.relpath(path, ROOT), read(path)) for path in examples]
     for where, text in texts + list(blocks()):

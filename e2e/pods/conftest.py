@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 # pylint: disable=wrong-import-position
 import evidence  # noqa: E402
+import project  # noqa: E402
 import providers  # noqa: E402
 from manifests import ROOT  # noqa: E402
 from space import Space  # noqa: E402
@@ -25,11 +26,6 @@ FAILED = os.path.join(ROOT, 'build', 'e2e', 'failed')
 OPTIONS = ('provider', 'kubeconfig', 'storage_class', 'images', 'operator_image', 'trainer_image', 'digits', 'keep')
 
 
-def version():
-    with open(os.path.join(ROOT, 'CMakeLists.txt')) as f:
-        return re.search(r'project\(trainyard VERSION (\S+)', f.read()).group(1)
-
-
 def pytest_addoption(parser):
     group = parser.getgroup('trainyard')
     group.addoption('--provider', choices=providers.names(), default='local', help='where the cluster comes from')
@@ -37,8 +33,8 @@ def pytest_addoption(parser):
     group.addoption('--storage-class', help='of volumes that several pods may write; default: the cluster\'s')
     group.addoption('--images', default=os.path.join(ROOT, 'build', 'images'),
                     help='folder with operator.tar and trainer.tar')
-    group.addoption('--operator-image', default='trainyard/operator:' + version())
-    group.addoption('--trainer-image', default='trainyard/trainer:' + version())
+    group.addoption('--operator-image', default='trainyard/operator:' + project.version())
+    group.addoption('--trainer-image', default='trainyard/trainer:' + project.version())
     group.addoption('--digits', default=os.path.abspath(MNIST) if os.path.isdir(MNIST) else '',
                     help='folder with idx files for provider local; default: ../shared/data/mnist, else drawn ones')
     group.addoption('--keep', action='store_true', help='leave the cluster and all namespaces')

@@ -22,13 +22,17 @@ def finish(space, name):
     assert space.step(name + '-worker-0') == STEPS
 
 
+def replaced(space, pod, end):
+    """Ends the pod by `end` and waits for the one that takes its place."""
+    before = space.uid(pod)
+    end(pod)
+    space.wait('%s to be replaced' % pod, lambda: space.uid(pod) not in (before, None))
+
+
 @pytest.mark.parametrize('task', ['worker-1', 'worker-0', 'ps-0'])
 def test_deleted_pod_is_replaced(space, task):
     name = space.apply(manifests.small('deleted', STEPS))
-    pod = reach(space, name, task)
-    before = space.uid(pod)
-    space.delete_pod(pod)
-    space.wait('%s to be replaced' % pod, lambda: space.uid(pod) not in (before, None))
+    replaced(space, reach(space, name, task), space.delete_pod)
     finish(space, name)
 
 
@@ -36,10 +40,7 @@ def test_deleted_pod_is_replaced(space, task):
 def test_killed_process_is_started_again(space, task):
     """137 is worth a restart under ExitCode: a new pod, and one more in `restarts`."""
     name = space.apply(manifests.small('killed', STEPS))
-    pod = reach(space, name, task)
-    before = space.uid(pod)
-    space.kill(pod)
-    space.wait('%s to be replaced' % pod, lambda: space.uid(pod) not in (before, None))
+    replaced(space, reach(space, name, task), space.kill)
     finish(space, name)
     kind = 'PS' if task == 'ps-0' else 'Worker'
     assert space.job(name)['status']['replicaStatuses'][kind]['restarts'] == 1
@@ -52,9 +53,7 @@ def test_chief_that_dies_goes_on_from_its_checkpoint(space):
     name = space.apply(manifests.with_limits(job, ('Chief', 'Worker'), cpu='100m'))
     chief = name + '-chief-0'
     space.wait_step(chief, AT)
-    before = space.uid(chief)
-    space.delete_pod(chief, grace=0)
-    space.wait('the chief to be replaced', lambda: space.uid(chief) not in (before, None))
+    replaced(space, chief, lambda pod: space.delete_pod(pod, grace=0))
     space.wait_for(name, 'Succeeded', 240)
     assert space.step(chief) == STEPS
 
