@@ -25,10 +25,11 @@ class Rule:
 
     hold: it stays Pending. waiting: the reason of a container that does not start (ImagePullBackOff …).
     exits: exit codes of the container's consecutive runs, each after `after` seconds; then it keeps running.
-    lives: exits of the first, second … pod of that name, instead. ignore_delete: its node is lost, deletion never ends. term_code: exit code on deletion."""
+    lives: exits of the first, second … pod of that name, instead. ignore_delete: its node is lost, deletion never ends. term_code: exit code on deletion.
+    ip: its pods' IP, where a test serves something."""
 
     def __init__(self, pattern, hold=False, waiting=None, exits=(), after=0.0, lives=(), ignore_delete=False,
-                 term_code=143):
+                 term_code=143, ip=None):
         self.pattern = pattern
         self.hold = hold
         self.waiting = waiting
@@ -37,6 +38,7 @@ class Rule:
         self.lives = lives
         self.ignore_delete = ignore_delete
         self.term_code = term_code
+        self.ip = ip
 
 
 class _Pod:
@@ -176,7 +178,7 @@ class Kubelet:
         self.started += 1
         self._patch(pod, {
             'phase': 'Running', 'startTime': now(), 'hostIP': '127.0.0.1',
-            'podIP': '10.0.%d.%d' % (self.started // 250 % 250, self.started % 250 + 1),
+            'podIP': state.rule.ip or '10.0.%d.%d' % (self.started // 250 % 250, self.started % 250 + 1),
             'conditions': [{'type': t, 'status': 'True', 'lastTransitionTime': now()}
                            for t in ('PodScheduled', 'Initialized', 'ContainersReady', 'Ready')],
             'containerStatuses': [_status(c, {'running': {'startedAt': now()}}, 0)

@@ -98,6 +98,14 @@ RULES = [
      changed('spec/cleanPodPolicy', 'All')),
     ('flat backoffLimit of old manifests', changed('spec/backoffLimit', -1), ['greater than or equal to 0'],
      changed('spec/backoffLimit', 6)),
+    ('ports are ports', changed('spec/progress', {'port': 0}), ['spec.progress.port: Invalid value', 'must be from 1 to 65535'],
+     changed('spec/progress', {'port': 65535})),
+    ('numbers of ports are no strings', changed('spec/progress', {'port': '9100'}),
+     ['spec.progress.port: Invalid value', 'must be a port number without quotes'], changed('spec/progress', {'port': 'p-9100'})),
+    ('names of ports', changed('spec/progress', {'port': 'a--b'}), ['the name of a container port'],
+     changed('spec/progress', {'port': 'progress'})),
+    ('progress.intervalSeconds', changed('spec/progress', {'intervalSeconds': 9}), ['greater than or equal to 10'],
+     changed('spec/progress', {'intervalSeconds': 10})),
 ]
 
 

@@ -95,7 +95,7 @@ void Life::StartOperator() {
   controller.plan.task_tls_images = options_.task_tls_images;
   controller_ = std::make_unique<TfJobController>(
       TfJobController::Parts{client_.get(), cache_.get(), executor_.get(), events_.get(),
-                             &job_metrics_},
+                             &job_metrics_, options_.progress},
       controller);
 }
 

@@ -50,6 +50,7 @@ struct LifeOptions {
   bool busy = false;  // as in a burst of jobs
   std::string gang_scheduler;
   std::vector<std::string> task_tls_images;
+  ProgressWatch* progress = nullptr;  // outlives the Life
 };
 
 class Life {

@@ -19,6 +19,8 @@
 #include "operator/job_cache.h"
 #include "operator/job_metrics.h"
 #include "operator/pod_groups.h"
+#include "operator/progress_metrics.h"
+#include "operator/progress_watch.h"
 #include "operator/runtime/controller.h"
 #include "operator/runtime/health_server.h"
 #include "operator/runtime/leader.h"
@@ -68,7 +70,10 @@ class Process {
         events_(EventRecorder::Create(client_.get(), {.instance = surroundings.host})),
         events_sampler_(metrics_->AddSampler([this] { SampleEvents(); })),
         cache_sampler_(metrics_->AddSampler([this] { SampleCache(); })),
-        jobs_({client_.get(), &cache_, &executor_, events_.get(), &job_metrics_}, JobOptions()) {}
+        progress_(MakeProgressWatch()),
+        progress_metrics_(metrics_.get(), progress_.get()),
+        jobs_({client_.get(), &cache_, &executor_, events_.get(), &job_metrics_, progress_.get()},
+              JobOptions()) {}
 
   absl::Status Run(std::stop_token stop) {
     if (!options_.gang_scheduler.empty()) {
@@ -116,6 +121,15 @@ class Process {
       if (leading_) job_metrics_.Deleted(NamespaceOf(key));
     };
     return out;
+  }
+
+  // Null where everything is to be as in v1.9.
+  std::unique_ptr<ProgressWatch> MakeProgressWatch() {
+    if (options_.compat_v19) return nullptr;
+    return ProgressWatch::Create({.on_news = [this](const std::string& key) {
+      // Nobody waits for it: after all that somebody waits for.
+      if (leading_) queue_->Add(key, runtime::Priority::kLow);
+    }});
   }
 
   TfJobControllerOptions JobOptions() const {
@@ -227,6 +241,7 @@ class Process {
     starter_ = std::jthread([this](std::stop_token stop) {
       if (!cache_.AwaitSynced(absl::InfiniteFuture(), stop)) return;
       leading_ = true;
+      if (progress_ != nullptr) progress_->Start();
       for (const std::string& key : cache_.Keys()) queue_->Add(key);
       controller_->Start();
     });
@@ -236,6 +251,7 @@ class Process {
     starter_.request_stop();
     if (starter_.joinable()) starter_.join();
     leading_ = false;
+    if (progress_ != nullptr) progress_->Stop();
     if (!controller_->Stop(kPassGrace)) base::LogWarning("passes under way were cut short");
     events_->Flush(absl::Now() + kEventGrace);
   }
@@ -279,6 +295,8 @@ class Process {
   std::unique_ptr<EventRecorder> events_;
   std::unique_ptr<runtime::Sampler> events_sampler_;
   std::unique_ptr<runtime::Sampler> cache_sampler_;
+  std::unique_ptr<ProgressWatch> progress_;
+  ProgressMetrics progress_metrics_;
   TfJobController jobs_;
   std::unique_ptr<runtime::Controller> controller_;
   std::unique_ptr<runtime::Sampler> leader_sampler_;

@@ -113,6 +113,10 @@ PodView PodViewOf(const Json& pod) {
   const Json& status = base::At(pod, "status");
   view.phase = PhaseOf(base::StringAt(status, "phase"));
   view.reason = base::StringAt(status, "reason");
+  // On the node's own network the IP is the node's, and its ports are not the job's alone.
+  if (!base::BoolAt(base::At(pod, "spec"), "hostNetwork")) {
+    view.ip = base::StringAt(status, "podIP");
+  }
   ReadContainers(base::At(status, "initContainerStatuses"), view);
   ReadContainers(base::At(status, "containerStatuses"), view);
   ReadConditions(base::At(status, "conditions"), view);

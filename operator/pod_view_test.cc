@@ -45,6 +45,15 @@ TEST(PodViewOf, ReadsWhatDecisionsNeed) {
   EXPECT_EQ(ResourceVersionOf(Pod()), 42u);
 }
 
+TEST(PodViewOf, KnowsItsIpButNotThatOfItsNode) {
+  Json pod = Pod();
+  EXPECT_EQ(PodViewOf(pod).ip, "");
+  pod["status"]["podIP"] = "10.0.0.7";
+  EXPECT_EQ(PodViewOf(pod).ip, "10.0.0.7");
+  pod["spec"]["hostNetwork"] = true;
+  EXPECT_EQ(PodViewOf(pod).ip, "");
+}
+
 TEST(PodViewOf, SeesWhetherItsTaskSpeaksTls) {
   Json pod = Pod();
   EXPECT_FALSE(PodViewOf(pod).task_tls);

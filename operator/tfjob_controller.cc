@@ -136,10 +136,13 @@ Outcome TfJobController::Reconcile(const std::string& key, std::stop_token stop)
   std::optional<JobCache::Snapshot> snapshot = parts_.cache->Observe(key);
   if (!snapshot) {
     Forget(key);
+    if (parts_.progress != nullptr)
+      parts_.progress->Follow(key, std::nullopt, absl::InfinitePast());
     return Outcome::Done();
   }
   Pass pass{.key = key, .stop = std::move(stop), .observed = std::move(snapshot->observed)};
   pass.observed.now = options_.clock->Now();
+  ObserveProgress(parts_.progress, key, pass.observed);
   pass.memory = Recall(key);
   if (pass.memory.spec_hash != snapshot->spec_hash) {
     const bool is_new = pass.memory.spec_hash == 0;

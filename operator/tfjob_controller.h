@@ -20,6 +20,7 @@
 #include "operator/job_cache.h"
 #include "operator/job_metrics.h"
 #include "operator/kube/client.h"
+#include "operator/progress_watch.h"
 #include "operator/runtime/controller.h"
 
 namespace tfjob {
@@ -42,13 +43,14 @@ struct TfJobControllerOptions {
 // Thread-safe; one key is given to one pass at a time (the work queue sees to it).
 class TfJobController {
  public:
-  // All outlive it; `metrics` may be null.
+  // All outlive it; `metrics` and `progress` may be null.
   struct Parts {
     kube::Client* client = nullptr;
     JobCache* cache = nullptr;
     Executor* executor = nullptr;
     EventRecorder* events = nullptr;
     JobMetrics* metrics = nullptr;
+    ProgressWatch* progress = nullptr;
   };
   TfJobController(Parts parts, TfJobControllerOptions options);
 

@@ -26,6 +26,7 @@ inline constexpr char kJobRoleMaster[] = "master";
 inline constexpr char kContainerName[] = "tensorflow";
 inline constexpr char kPortName[] = "tfjob-port";
 inline constexpr int kDefaultPort = 2222;
+inline constexpr char kProgressPortName[] = "progress";  // additive: where it serves /progress
 inline constexpr char kTfConfigEnv[] = "TF_CONFIG";
 
 // Keys of spec.tfReplicaSpecs. Alphabetical order is the order in which types are judged.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "operator/api/progress.h"
 
 namespace tfjob {
 
@@ -57,10 +58,19 @@ struct RunPolicy {
   bool operator==(const RunPolicy&) const = default;
 };
 
+// Additive: whom to ask for the training's progress (see api/progress_spec.h).
+struct ProgressSpec {
+  std::optional<int> port;
+  std::string port_name;  // of a container port, in place of `port`; both absent: "progress"
+  std::optional<int32_t> interval_seconds;
+  bool operator==(const ProgressSpec&) const = default;
+};
+
 struct TfJobSpec {
   RunPolicy run_policy;
   std::string success_policy;
   bool enable_dynamic_worker = false;
+  std::optional<ProgressSpec> progress;
   // Keyed as the user spelled it until SetDefaults rewrites the keys to Chief, Master, PS, Worker,
   // Evaluator. nullopt when the manifest has no tfReplicaSpecs at all.
   std::optional<std::map<std::string, ReplicaSpec>> replicas;
@@ -101,6 +111,8 @@ struct TfJobStatus {
   std::vector<std::string> charged_pods;
   // Additive: its tasks speak TLS with each other; decided once, when the job starts.
   bool task_tls = false;
+  // Additive: of the training, as its chief last told it; stays when the job has ended.
+  std::optional<ProgressStatus> progress;
   bool operator==(const TfJobStatus&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include "operator/api/names.h"
 #include "operator/api/object_reader.h"
 #include "operator/api/pod_fields.h"
+#include "operator/api/progress_spec.h"
 #include "operator/api/tfjob.h"
 
 namespace tfjob {
@@ -105,6 +106,7 @@ TfJobSpec ReadSpec(ObjectReader spec, const ParseOptions& options, ParsedTfJob* 
   ReadFlatFields(spec, options, out.run_policy);
   out.success_policy = spec.String("successPolicy");
   out.enable_dynamic_worker = spec.Bool("enableDynamicWorker");
+  out.progress = ReadProgressSpec(spec.Object("progress"));
   if (const Json* replicas = spec.Raw("tfReplicaSpecs"); replicas != nullptr) {
     out.replicas.emplace();
     if (!replicas->is_object()) {
@@ -117,6 +119,7 @@ TfJobSpec ReadSpec(ObjectReader spec, const ParseOptions& options, ParsedTfJob* 
       }
     }
   }
+  if (const std::string why = WhyNoProgressPort(out); !why.empty()) spec.Warn("progress", why);
   spec.WarnUnknown();
   return out;
 }
@@ -179,6 +182,9 @@ TfJobStatus ReadStatus(ObjectReader status, ParsedTfJob* result) {
   out.start_time = status.Time("startTime");
   out.completion_time = status.Time("completionTime");
   out.last_reconcile_time = status.Time("lastReconcileTime");
+  if (const Json* progress = status.Raw("progress"); progress != nullptr) {
+    out.progress = ProgressStatusFromJson(*progress);
+  }
   if (const Json* tls = status.Raw("taskTls"); tls != nullptr) out.task_tls = *tls == true;
   if (const Json* uids = status.Raw("chargedPods"); uids != nullptr && uids->is_array()) {
     for (const Json& uid : *uids) {

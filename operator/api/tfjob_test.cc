@@ -273,7 +273,13 @@ TEST(Parsing, ReadsBackWhatItWrites) {
       {"replicaStatuses", {{"Worker", {{"active", 1}, {"succeededIndexes", "0,2-4"}}}}},
       {"startTime", "2026-01-02T03:04:05Z"},
       {"chargedPods", {"u1"}},
-      {"taskTls", true}};
+      {"taskTls", true},
+      {"progress",
+       {{"summary", "500/1000 50%"},
+        {"globalStep", 500},
+        {"lastStep", 1000},
+        {"lastUpdateTime", "2026-01-02T03:04:05Z"}}}};
+  json["spec"]["progress"] = {{"port", 9100}, {"intervalSeconds", 30}};
   const ParsedTfJob parsed = FromJson(json);
   EXPECT_THAT(parsed.errors, IsEmpty());
   EXPECT_EQ(parsed.job.status.replica_statuses.at("Worker").succeeded_indexes,

@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
 #include "operator/api/names.h"
+#include "operator/api/progress_spec.h"
 #include "operator/api/tfjob.h"
 
 namespace tfjob {
@@ -85,6 +86,7 @@ Json SpecToJson(const TfJobSpec& spec) {
   }
   Put(out, "successPolicy", spec.success_policy);
   if (spec.enable_dynamic_worker) out["enableDynamicWorker"] = true;
+  if (spec.progress) out["progress"] = ProgressSpecToJson(*spec.progress);
   if (!spec.replicas) return out;
   Json& types = out["tfReplicaSpecs"] = Json::object();
   for (const auto& [type, replica] : *spec.replicas) {
@@ -126,6 +128,7 @@ Json StatusToJson(const TfJobStatus& status) {
   Put(out, "lastReconcileTime", status.last_reconcile_time);
   if (!status.charged_pods.empty()) out["chargedPods"] = status.charged_pods;
   if (status.task_tls) out["taskTls"] = true;
+  if (status.progress) out["progress"] = ProgressStatusToJson(*status.progress);
   return out;
 }
 

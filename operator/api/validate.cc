@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest.h"
 #include "operator/api/names.h"
+#include "operator/api/progress_spec.h"
 #include "operator/api/quantity.h"
 #include "operator/api/tfjob.h"
 
@@ -249,6 +250,7 @@ std::vector<FieldError> Validate(const TfJob& job) {
   CheckRunPolicy(job.spec.run_policy, errors);
   CheckEnum("spec.successPolicy", job.spec.success_policy, {kSuccessDefault, kSuccessAllWorkers},
             errors);
+  if (job.spec.progress) CheckProgressSpec(*job.spec.progress, errors);
   if (!job.spec.replicas) {
     errors.push_back({kReplicasPath, "must be required", "Required value"});
     return errors;

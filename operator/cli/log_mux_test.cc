@@ -109,17 +109,16 @@ TEST_F(LogMuxTest, NamesTheLogFileThatItCannotOpen) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/no/such/folder/a.log"));
 }
 
-TEST(ProgressTest, IsReadAndShown) {
-  const auto progress = ParseProgress(
-      R"({"global_step":500,"last_step":1000,"loss":0.25,"examples_per_sec":12000,"eta_seconds":62})");
-  ASSERT_TRUE(progress.has_value());
-  EXPECT_EQ(FormatProgress(*progress, 0),
+TEST(ProgressTest, IsShown) {
+  const Progress progress{.global_step = 500,
+                          .last_step = 1000,
+                          .loss = 0.25,
+                          .examples_per_sec = 12000,
+                          .eta_seconds = 62};
+  EXPECT_EQ(FormatProgress(progress, 0),
             "[############------------] 500/1000  loss 0.25  12000 examples/s  1:02 left");
-  EXPECT_EQ(FormatProgress(*progress, 10), "[#########");
-  EXPECT_EQ(FormatProgress(*ParseProgress(R"({"global_step":7})"), 0), "step 7");
-  for (const char* bad : {"", "[]", "{", R"({"global_step":"x"})", R"({"loss":1})", "null"}) {
-    EXPECT_FALSE(ParseProgress(bad).has_value()) << bad;
-  }
+  EXPECT_EQ(FormatProgress(progress, 10), "[#########");
+  EXPECT_EQ(FormatProgress({.global_step = 7}, 0), "step 7");
 }
 
 }  // namespace

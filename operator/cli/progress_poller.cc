@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,17 +16,6 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Milliseconds(500);
 constexpr size_t kMaxAnswer = 64 << 10;
-
-std::optional<double> Number(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number() || !std::isfinite(found->get<double>()))
-    return std::nullopt;
-  return found->get<double>();
-}
-
-int64_t Step(const nlohmann::json& object, const char* key) {
-  return static_cast<int64_t>(std::clamp(Number(object, key).value_or(0), 0.0, 9e18));
-}
 
 std::optional<Progress> Ask(int port) {
   httplib::Client client("127.0.0.1", port);
@@ -43,24 +30,13 @@ std::optional<Progress> Ask(int port) {
   return ParseProgress(body);
 }
 
-std::string Clock(double seconds) {
-  const auto total = static_cast<int64_t>(std::clamp(seconds, 0.0, 1e9));
+std::string Clock(int64_t total) {
   if (total >= 3600)
     return absl::StrFormat("%d:%02d:%02d", total / 3600, total / 60 % 60, total % 60);
   return absl::StrFormat("%d:%02d", total / 60, total % 60);
 }
 
 }  // namespace
-
-std::optional<Progress> ParseProgress(std::string_view json) {
-  const nlohmann::json object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object() || !Number(object, "global_step")) return std::nullopt;
-  return Progress{.global_step = Step(object, "global_step"),
-                  .last_step = Step(object, "last_step"),
-                  .loss = Number(object, "loss"),
-                  .examples_per_sec = Number(object, "examples_per_sec"),
-                  .eta_seconds = Number(object, "eta_seconds")};
-}
 
 std::string FormatProgress(const Progress& progress, int width) {
   std::string text;

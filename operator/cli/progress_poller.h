@@ -3,27 +3,14 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "operator/api/progress.h"
 #include "operator/cli/process.h"
 
 namespace tfjob {
-
-// What the trainer's /progress says; a program of the user may serve the same.
-struct Progress {
-  int64_t global_step = 0;
-  int64_t last_step = 0;  // 0: unknown
-  std::optional<double> loss;
-  std::optional<double> examples_per_sec;
-  std::optional<double> eta_seconds;
-};
-
-// From {"global_step":…,"last_step":…,"loss":…,"examples_per_sec":…,"eta_seconds":…}; nullopt if it
-// is no such object.
-std::optional<Progress> ParseProgress(std::string_view json);
 
 // "[#####-----] 500/1000  loss 0.31  12000 examples/s  0:42 left", at most `width` characters.
 std::string FormatProgress(const Progress& progress, int width);

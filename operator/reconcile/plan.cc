@@ -142,6 +142,7 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
     }
   }
   if (!IsFinished(context.plan.status)) {
+    NoteProgress(context);
     context.replicas = Classify(context.job, observed, options);
     PlanActive(context);
   }

@@ -39,6 +39,7 @@ struct PodView {
   // is a leftover of an earlier job of that name, and the garbage collector is on its way.
   bool owned_by_namesake = false;
   std::string node;
+  std::string ip;  // "" until it has one, and on its node's own network
   // Why it does not get on, in the cluster's words: ImagePullBackOff, CrashLoopBackOff,
   // Unschedulable … "" while all is well.
   std::string waiting_reason;
@@ -96,6 +97,8 @@ struct Observed {
   absl::Time now;
   // What the actions of this pass ran into, once they have been tried; nullopt before that.
   std::optional<std::vector<Trouble>> troubles;
+  // What the chief says of the training, where it was asked and has answered.
+  std::optional<Progress> progress;
   // What FromJson found in the job's manifest.
   std::vector<FieldError> parse_errors;
   std::vector<FieldError> parse_warnings;

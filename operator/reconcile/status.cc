@@ -89,6 +89,13 @@ void Finish(Context& context, const std::string& condition, const std::string& m
   context.write_status_first = true;
 }
 
+void NoteProgress(Context& context) {
+  const std::optional<Progress>& read = context.observed.progress;
+  std::optional<ProgressStatus>& known = context.plan.status.progress;
+  if (!read || (known && known->read == *read)) return;
+  known = {.read = *read, .last_update_time = context.observed.now};
+}
+
 void CountReplicas(Context& context) {
   for (const auto& [type, spec] : *context.job.spec.replicas) {
     ReplicaStatus& status = context.plan.status.replica_statuses[type];

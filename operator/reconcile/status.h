@@ -24,6 +24,9 @@ bool MarkCreated(Context& context);
 void Finish(Context& context, const std::string& condition, const std::string& message,
             const std::string& event_type = "Normal");
 
+// What the chief says now goes into the status, where it is news.
+void NoteProgress(Context& context);
+
 // active, succeeded and failed of each type, the indexes that have succeeded, and the selector of
 // the scale subresource.
 void CountReplicas(Context& context);
