@@ -97,8 +97,8 @@ std::string Environment(const char* name) {
 void ApplyEnvironment(Options& options) {
   if (options.tls_dir.empty()) options.tls_dir = Environment(base::kTaskTlsDirEnv);
   int number = 0;
-  if (options.metrics_port == 0 &&
-      absl::SimpleAtoi(Environment("TRAINYARD_METRICS_PORT"), &number)) {
+  // Wins over the flag: `trainyard run` says so where the tasks of a job share one machine's ports.
+  if (absl::SimpleAtoi(Environment("TRAINYARD_METRICS_PORT"), &number)) {
     options.metrics_port = number;
   }
   if (options.num_threads == 0 && absl::SimpleAtoi(Environment("OMP_NUM_THREADS"), &number) &&

@@ -65,6 +65,21 @@ def test_parameter_servers_end_by_themselves(space):
         assert 'training is over' in space.logs(server)
 
 
+def test_progress_is_told_while_it_trains(space):
+    """As `kubectl get tfjobs -w` shows it; what was last read stays."""
+    name = space.apply(manifests.small('tells', steps=40000))
+
+    def told():
+        return space.job(name)['status'].get('progress', {})
+    first = space.wait('its progress', told)
+    assert first['lastStep'] == 40000
+    assert re.fullmatch(r'\d+/40000 \d+%', first['summary']), first
+    later = space.wait('further progress', lambda: told() if told()['globalStep'] > first['globalStep'] else None)
+    assert later['lastUpdateTime'] > first['lastUpdateTime']
+    space.wait_for(name, 'Succeeded')
+    assert later['globalStep'] <= told()['globalStep'] <= 40000
+
+
 def test_two_jobs_side_by_side_do_not_meet(space):
     names = [space.apply(manifests.small(name, steps=steps, cpu=None, cleanPodPolicy='None'))
              for name, steps in (('left', 1500), ('right', 2500))]
