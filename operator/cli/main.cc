@@ -1,14 +1,17 @@
-// trainyard: runs, checks and renders TFJob manifests on this machine, without a cluster.
+// trainyard: runs, checks and renders TFJob manifests on this machine, and looks after TFJobs on a
+// cluster.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/exit_codes.h"
 #include "base/nearest.h"
+#include "operator/cli/cluster/commands.h"
 #include "operator/cli/render.h"
 #include "operator/cli/run.h"
 #include "operator/cli/run_flags.h"
@@ -37,15 +40,23 @@ std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return "";
   const std::string nearest = base::Nearest(argv[1], names);
-  std::string problem = std::string("trainyard: no command \"") + argv[1] + "\"; ";
+  std::string problem = app.get_name() + ": no command \"" + argv[1] + "\"; ";
   if (!nearest.empty()) return problem + "did you mean \"" + nearest + "\"?";
   problem += "there are";
   for (const std::string& name : names) problem += " " + name;
   return problem;
 }
 
+// How the user called this program: kubectl runs `kubectl-trainyard` for `kubectl trainyard`.
+std::string ProgramName(const char* path) {
+  const std::string name = path == nullptr ? "" : std::filesystem::path(path).filename().string();
+  return name == "kubectl-trainyard" ? "kubectl trainyard" : "trainyard";
+}
+
 int Main(int argc, char** argv) {
-  CLI::App app("TFJob manifests on this machine: run, check and render them.", "trainyard");
+  CLI::App app(
+      "TFJobs: run, check and render manifests on this machine; look after those of a cluster.",
+      ProgramName(argv[0]));
   app.require_subcommand(1);
 
   tfjob::RunOptions run_options;
@@ -61,6 +72,9 @@ int Main(int argc, char** argv) {
       app.add_subcommand("render", "print the services and pods that the operator would create");
   AddRenderFlags(*render, render_options);
 
+  tfjob::ClusterCommands cluster;
+  cluster.AddTo(app);
+
   CLI::App* version = app.add_subcommand("version", "print the version");
 
   if (const std::string problem = UnknownCommand(app, argc, argv); !problem.empty()) {
@@ -75,6 +89,7 @@ int Main(int argc, char** argv) {
   }
   if (*validate) return tfjob::ValidateFiles(files, std::cout, std::cerr);
   if (*render) return tfjob::RenderFile(render_options, std::cout, std::cerr);
+  if (const std::optional<int> code = cluster.Run()) return *code;
   if (*version) {
     std::cout << "trainyard " << TRAINYARD_VERSION << "\n";
     return 0;

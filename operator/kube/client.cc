@@ -97,6 +97,9 @@ class ClientImpl : public Client {
   absl::Status Watch(const Resource& resource, const std::string& ns, const WatchOptions& options,
                      const std::function<bool(WatchEvent&)>& on_event,
                      std::stop_token stop) override;
+  absl::Status Logs(const std::string& ns, const std::string& pod, const LogOptions& options,
+                    const std::function<bool(std::string_view)>& on_data,
+                    std::stop_token stop) override;
 
  private:
   static ObjectPath PathOfObject(const Resource& resource, const std::string& ns,
@@ -212,6 +215,20 @@ absl::Status ClientImpl::Watch(const Resource& resource, const std::string& ns,
   RETURN_IF_ERROR(StatusOf(What(call), *response));
   if (splitter.at_boundary()) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat(What(call), ": ended in the middle of an event"));
+}
+
+absl::Status ClientImpl::Logs(const std::string& ns, const std::string& pod,
+                              const LogOptions& options,
+                              const std::function<bool(std::string_view)>& on_data,
+                              std::stop_token stop) {
+  const Call call{"get", {kPods, ns, pod, "log"}};
+  ASSIGN_OR_RETURN(Request request, LogRequest(ns, pod, options));
+  request.user_agent = options_.user_agent;
+  const absl::Time start = absl::Now();
+  const absl::StatusOr<Response> response = transport_->Stream(request, on_data, stop);
+  Report(call, response.ok() ? response->code : 0, start);
+  if (!response.ok()) return Named(call, response.status());
+  return StatusOf(What(call), *response);
 }
 
 }  // namespace

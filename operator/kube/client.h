@@ -29,6 +29,7 @@ inline constexpr Resource kServices{"v1", "services"};
 inline constexpr Resource kSecrets{"v1", "secrets"};
 inline constexpr Resource kEvents{"v1", "events"};
 inline constexpr Resource kTfJobs{"kubeflow.org/v1", "tfjobs"};
+inline constexpr Resource kClaims{"v1", "persistentvolumeclaims"};
 inline constexpr Resource kLeases{"coordination.k8s.io/v1", "leases"};
 
 // How a Kubernetes Status becomes an absl::Status (message: the server's, with what was asked):
@@ -60,6 +61,17 @@ struct WatchOptions {
 struct WatchEvent {
   std::string type;  // ADDED, MODIFIED, DELETED, BOOKMARK
   Json object;
+};
+
+// Of one container's output.
+struct LogOptions {
+  std::string container;              // empty = the pod's only one
+  bool follow = false;                // until the container ends
+  bool previous = false;              // of the run before the last restart
+  bool timestamps = false;            // RFC 3339 with nanoseconds and a blank before each line
+  std::optional<int64_t> tail_lines;  // the last ones alone
+  std::string since_time;             // RFC 3339; lines from that second on
+  absl::Duration idle_timeout = absl::Minutes(2);  // the longest silence
 };
 
 struct DeleteOptions {
@@ -125,6 +137,12 @@ class Client {
                              const WatchOptions& options,
                              const std::function<bool(WatchEvent&)>& on_event,
                              std::stop_token stop) = 0;
+  // Blocks. on_data gets the output in pieces cut anywhere; it returns false to end it. OK: the log
+  // is at its end. kInvalidArgument, too, while the container has not started.
+  virtual absl::Status Logs(const std::string& ns, const std::string& pod,
+                            const LogOptions& options,
+                            const std::function<bool(std::string_view)>& on_data,
+                            std::stop_token stop) = 0;
 };
 
 }  // namespace kube

@@ -62,6 +62,8 @@ absl::StatusOr<Config> FromKubeconfig(const std::string& file, const std::string
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file));
   ASSIGN_OR_RETURN(const KubeContext context, ReadKubeconfig(file, text, context_name));
   Config config;
+  config.origin = absl::StrCat("kubeconfig ", file);
+  if (!context_name.empty()) absl::StrAppend(&config.origin, ", context ", context_name);
   config.server = context.server;
   config.insecure = context.insecure;
   config.tls_server_name = context.tls_server_name;
@@ -91,6 +93,7 @@ absl::StatusOr<Config> InCluster(const ConfigEnvironment& environment) {
         "KUBERNETES_SERVICE_PORT: is not set, though KUBERNETES_SERVICE_HOST is");
   }
   Config config;
+  config.origin = "the service account of this pod";
   // The HTTP library takes no IPv6 address; the service's name means the same in every cluster.
   const bool ipv6 = absl::StrContains(host, ":");
   config.server = absl::StrCat("https://", ipv6 ? "kubernetes.default.svc" : host, ":", port);
@@ -154,6 +157,7 @@ absl::StatusOr<Config> LoadConfigFrom(const ConfigSource& source,
         absl::StrCat("--master: \"", source.master, "\" does not begin with https:// or http://"));
   }
   config.server = source.master;
+  config.origin = config.origin.empty() ? "--master" : config.origin + ", --master";
   return config;
 }
 

@@ -34,6 +34,8 @@ struct Config {
   // empty. Thread-safe.
   std::function<void()> refused;
   std::string ns;  // of the context or the service account; "" = none
+  std::string
+      origin;  // where all this comes from, for messages: "kubeconfig /home/me/.kube/config"
 };
 
 struct ConfigSource {

@@ -221,4 +221,21 @@ absl::StatusOr<Request> WatchRequest(const Resource& resource, const std::string
   return request;
 }
 
+absl::StatusOr<Request> LogRequest(const std::string& ns, const std::string& pod,
+                                   const LogOptions& options) {
+  const ObjectPath path{kPods, ns, pod, "log"};
+  RETURN_IF_ERROR(CheckPath(path, /*needs_name=*/true));
+  Request request;
+  request.path = PathOf(path);
+  Query query(&request.path);
+  query.Add("container", options.container);
+  if (options.follow) query.Add("follow", "true");
+  if (options.previous) query.Add("previous", "true");
+  if (options.timestamps) query.Add("timestamps", "true");
+  if (options.tail_lines) query.Add("tailLines", absl::StrCat(*options.tail_lines));
+  query.Add("sinceTime", options.since_time);
+  request.timeout = options.idle_timeout;
+  return request;
+}
+
 }  // namespace kube

@@ -47,5 +47,8 @@ absl::StatusOr<Request> ListRequest(const Resource& resource, const std::string&
 // Request::timeout is the longest silence.
 absl::StatusOr<Request> WatchRequest(const Resource& resource, const std::string& ns,
                                      const WatchOptions& options);
+// Request::timeout is the longest silence.
+absl::StatusOr<Request> LogRequest(const std::string& ns, const std::string& pod,
+                                   const LogOptions& options);
 
 }  // namespace kube

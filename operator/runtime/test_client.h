@@ -49,6 +49,10 @@ class TestClient : public kube::Client {
                      const std::function<bool(kube::WatchEvent&)>&, std::stop_token) override {
     return NotFaked();
   }
+  absl::Status Logs(const std::string&, const std::string&, const kube::LogOptions&,
+                    const std::function<bool(std::string_view)>&, std::stop_token) override {
+    return NotFaked();
+  }
 
  private:
   static absl::Status NotFaked() { return absl::UnimplementedError("not faked by this test"); }

@@ -1,0 +1,166 @@
+#include "operator/cli/cluster/describe.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/exit_codes.h"
+#include "base/json_read.h"
+#include "operator/api/names.h"
+#include "operator/cli/cluster/findings.h"
+#include "operator/cli/cluster/job_row.h"
+
+namespace tfjob {
+namespace {
+
+constexpr size_t kMaxObjects = 5;
+constexpr size_t kMaxEvents = 10;
+
+std::string TimeSince(const Json& object, const char* key, absl::Time now) {
+  return AgeText(base::StringAt(object, key), now);
+}
+
+void PrintHead(const JobPicture& picture, std::ostream& out) {
+  const Json& job = picture.job;
+  const Json& metadata = base::At(job, "metadata");
+  out << "TFJob " << base::StringAt(metadata, "namespace") << "/" << ObjectName(job) << ": "
+      << StateOf(job) << ", " << TimeSince(metadata, "creationTimestamp", picture.now) << " old, "
+      << RestartsOf(job) << " restarts\n";
+  const std::string progress = ProgressOf(job);
+  if (!progress.empty()) out << "  progress: " << progress << "\n";
+  for (const ReplicaCounts& counts : ReplicasOf(job)) {
+    out << "  " << LowerReplicaType(counts.type) << ": " << counts.wanted << " wanted, "
+        << counts.running << " running";
+    if (counts.succeeded > 0) out << ", " << counts.succeeded << " succeeded";
+    out << "\n";
+  }
+}
+
+void PrintFinding(const Finding& finding, std::ostream& out) {
+  const size_t shown = std::min(finding.objects.size(), kMaxObjects);
+  std::string objects =
+      absl::StrJoin(finding.objects.begin(), finding.objects.begin() + shown, ", ");
+  if (shown < finding.objects.size()) {
+    absl::StrAppend(&objects, " and ", finding.objects.size() - shown, " more");
+  }
+  out << "  " << NameOf(finding.cause) << ": " << objects << " " << finding.what << "\n";
+  if (!finding.says.empty()) out << "    the cluster says: " << finding.says << "\n";
+  if (!finding.log.empty()) {
+    out << "    its log ends:\n";
+    for (const auto& line : absl::StrSplit(finding.log, '\n', absl::SkipEmpty())) {
+      out << "      " << std::string(line) << "\n";
+    }
+  }
+  if (!finding.past) out << "    to do: " << finding.todo << "\n";
+}
+
+std::string Heading(const Json& job) {
+  if (IsTrue(job, kFailed)) return "Why it failed:";
+  if (IsTrue(job, kSuspended)) return "Why it does not run:";
+  return IsTrue(job, kRunning) ? "What stands in its way:" : "Why it does not run:";
+}
+
+// Where there is no finding.
+std::string Plain(const Json& job) {
+  if (IsTrue(job, kSucceeded)) return "It has succeeded.";
+  if (IsTrue(job, kRunning)) return "It runs, and nothing stands in its way.";
+  return "It starts: nothing stands in its way so far.";
+}
+
+void PrintFindings(const JobPicture& picture, std::ostream& out) {
+  const std::vector<Finding> findings = DiagnoseJob(picture);
+  const bool well = findings.empty() || findings.front().past;
+  out << "\n" << (well ? Plain(picture.job) : Heading(picture.job)) << "\n";
+  bool past = false;
+  for (const Finding& finding : findings) {
+    if (finding.past && !past) out << "\nWhat happened before:\n";
+    past = finding.past;
+    PrintFinding(finding, out);
+  }
+}
+
+// "Running", or why a container does not.
+std::string ContainerText(const Json& pod) {
+  for (const Json& container : base::ArrayAt(base::At(pod, "status"), "containerStatuses")) {
+    const Json& state = base::At(container, "state");
+    const std::string waiting = base::StringAt(base::At(state, "waiting"), "reason");
+    if (!waiting.empty()) return waiting;
+    const Json& ended = base::At(state, "terminated");
+    if (!ended.is_object()) continue;
+    return absl::StrCat(base::StringAt(ended, "reason"), " (exit code ",
+                        base::Scalar(base::At(ended, "exitCode")), ")");
+  }
+  const std::string reason = base::StringAt(base::At(pod, "status"), "reason");
+  if (!reason.empty()) return reason;
+  return base::StringAt(ConditionOf(pod, "PodScheduled"), "reason");
+}
+
+void PrintPods(const JobPicture& picture, std::ostream& out) {
+  if (picture.pods.empty()) return;
+  out << "\nPods:\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"  NAME", "PHASE", "READY", "RESTARTS", "NODE", "AGE", "STATE"}};
+  for (const Json& pod : picture.pods) {
+    int restarts = 0;
+    for (const Json& container : base::ArrayAt(base::At(pod, "status"), "containerStatuses")) {
+      const Json& count = base::At(container, "restartCount");
+      if (count.is_number_integer()) restarts += count.get<int>();
+    }
+    const Json& metadata = base::At(pod, "metadata");
+    const bool leaves = !base::StringAt(metadata, "deletionTimestamp").empty();
+    rows.push_back({"  " + ObjectName(pod),
+                    leaves ? "Terminating" : base::StringAt(base::At(pod, "status"), "phase"),
+                    IsTrue(pod, "Ready") ? "yes" : "no", absl::StrCat(restarts),
+                    base::StringAt(base::At(pod, "spec"), "nodeName"),
+                    TimeSince(metadata, "creationTimestamp", picture.now), ContainerText(pod)});
+  }
+  PrintTable(rows, out);
+}
+
+void PrintEvents(const JobPicture& picture, std::ostream& out) {
+  std::vector<const Json*> own;
+  for (const Json& event : picture.events) {
+    const Json& about = base::At(event, "involvedObject");
+    const std::string name = base::StringAt(about, "name");
+    const bool of_job = base::StringAt(about, "kind") == kKind && name == ObjectName(picture.job);
+    const bool of_pod = std::any_of(picture.pods.begin(), picture.pods.end(), [&](const Json& pod) {
+      return base::StringAt(about, "kind") == "Pod" && name == ObjectName(pod);
+    });
+    if (of_job || of_pod) own.push_back(&event);
+  }
+  if (own.empty()) return;
+  std::stable_sort(own.begin(), own.end(),
+                   [](const Json* a, const Json* b) { return TimeOfEvent(*a) < TimeOfEvent(*b); });
+  if (own.size() > kMaxEvents) own.erase(own.begin(), own.end() - kMaxEvents);
+  out << "\nEvents, the newest last:\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const Json* event : own) {
+    rows.push_back({"  " + ShortDuration(picture.now - TimeOfEvent(*event)),
+                    base::StringAt(base::At(*event, "involvedObject"), "name"),
+                    base::StringAt(*event, "reason"), base::StringAt(*event, "message")});
+  }
+  PrintTable(rows, out);
+}
+
+}  // namespace
+
+std::string DescribePicture(const JobPicture& picture) {
+  std::ostringstream out;
+  PrintHead(picture, out);
+  PrintFindings(picture, out);
+  PrintPods(picture, out);
+  PrintEvents(picture, out);
+  return out.str();
+}
+
+int DescribeJob(const Cluster& cluster, const std::string& name, std::ostream& out,
+                std::ostream& err) {
+  const absl::StatusOr<JobPicture> picture = TakePicture(cluster, name);
+  if (!picture.ok()) return Fail(cluster, picture.status(), err);
+  out << DescribePicture(*picture);
+  return base::kExitOk;
+}
+
+}  // namespace tfjob
