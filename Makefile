@@ -7,8 +7,8 @@ RELEASE := build/release
 VENV := build/venv
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-check python-deps build run test test-asan test-tsan cluster e2e conformance fuzz bench bench-quick \
-        bench-peers images test-images microbench tidy thread-safety format format-check layering clean
+.PHONY: help deps deps-check python-deps build run test test-asan test-tsan cluster e2e e2e-kind conformance fuzz bench \
+        bench-quick bench-peers images test-images microbench tidy thread-safety format format-check layering clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,9 +52,12 @@ cluster: deps  ## build what the tests' clusters are made of, and Helm (once, 10
 
 e2e: build  ## real jobs in real pods on a cluster of this machine (root; ARGS='-k NAME' or pytest's other flags)
 	@test build/images/trainer.tar -nt $(RELEASE)/trainer -a \
-	  build/images/operator.tar -nt $(RELEASE)/trainyard-operator || $(MAKE) --no-print-directory images
+	  build/images/operator.tar -nt $(RELEASE)/trainyard-operator || $(MAKE) --no-print-directory images ARGS=
 	@sh cmake/python_deps.sh build/venv-e2e e2e/requirements.txt
 	@build/venv-e2e/bin/python -m pytest e2e/pods -n $(E2E_WORKERS) --dist worksteal $(ARGS)
+
+e2e-kind: override ARGS += --provider kind
+e2e-kind: e2e  ## the same on a cluster of the genuine kind, on a Docker daemon of its own
 
 conformance: build  ## run the integration suite and write docs/conformance.md
 	@python3 e2e/run.py --operator $(RELEASE)/trainyard-operator --gtests $(RELEASE) --report docs/conformance.md

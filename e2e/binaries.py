@@ -1,6 +1,6 @@
 """The programs of a control plane (etcd, kube-apiserver, kube-controller-manager) and of nodes (kubelet and others);
-kwok for the benchmark, helm for the chart. They are built from the Go modules that tools/go.mod pins, once, and lie in a
-cache keyed on go.sum and Go's version.
+kwok for the benchmark, helm for the chart, and kind. They are built from the Go modules that tools/go.mod pins, once, and
+lie in a cache keyed on go.sum and Go's version.
 
 Knows nothing of clusters. Where Go is absent or too old it is fetched: Debian's package, and with that the
 toolchain that tools/go.mod names, through the module proxy that Go is set up for."""
@@ -19,6 +19,8 @@ KUBERNETES = {'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
               'kube-controller-manager': 'k8s.io/kubernetes/cmd/kube-controller-manager',
               'etcd': 'go.etcd.io/etcd/server/v3'}
 NODES = {name: 'k8s.io/kubernetes/cmd/' + name for name in ('kube-scheduler', 'kubelet', 'kube-proxy')}
+KIND = {'kind': 'sigs.k8s.io/kind', 'kubeadm': 'k8s.io/kubernetes/cmd/kubeadm', 'kubectl': 'k8s.io/kubernetes/cmd/kubectl',
+        'local-path-provisioner': 'github.com/rancher/local-path-provisioner'}
 COREDNS = {'coredns': '.'}
 DEVICE_PLUGIN = {'device-plugin': '.'}
 KWOK = {'kwok': 'sigs.k8s.io/kwok/cmd/kwok'}
@@ -107,6 +109,17 @@ def find_go(go_mod):
     return go, _version_of(go)
 
 
+def module(path, folder=os.path.join(HERE, 'tools')):
+    """What Go knows of a module that `folder` pins, fetched where it is not here: {"Version": ..., "Dir": ...}."""
+    go, _ = find_go(os.path.join(folder, 'go.mod'))
+    done = subprocess.run([go, 'mod', 'download', '-json', path], cwd=folder, env=dict(os.environ, GOTOOLCHAIN='local'),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, check=False)
+    answer = json.loads(done.stdout or b'{}')
+    if 'Dir' not in answer:
+        raise BuildError('the module %s could not be fetched: %s' % (path, answer.get('Error') or done.stderr.decode()[-500:]))
+    return answer
+
+
 def _linker_flags(go, folder, environment):
     """Kubernetes programs report their version from variables that the linker sets."""
     flags = ['-s', '-w']
@@ -147,6 +160,11 @@ def build(programs=None, folder=os.path.join(HERE, 'tools')):
 def build_cluster():
     """The folder with the programs of a control plane and of nodes, all but build_coredns()."""
     return build(dict(KUBERNETES, **NODES))
+
+
+def build_kind():
+    """The folder with kind and what its nodes are made of, all but build_coredns()."""
+    return build(dict(KUBERNETES, **NODES, **KIND))
 
 
 def build_coredns():

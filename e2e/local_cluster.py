@@ -47,12 +47,12 @@ def check_machine():
     if os.geteuid() != 0:
         raise ClusterError('a local cluster needs root: it makes namespaces, mounts and control groups')
     path = os.environ['PATH'] = os.environ.get('PATH', '') + ':/usr/local/sbin:/usr/sbin:/sbin'
+    with open('/proc/filesystems') as f:
+        if 'overlay' not in f.read() and subprocess.run(['sh', '-c', 'modprobe overlay'], check=False).returncode:
+            raise ClusterError('containerd needs the kernel\'s overlay file system, which this machine lacks')
     if any(not shutil.which(tool, path=path) for tool in TOOLS) or not os.path.exists('/usr/lib/cni/bridge'):
         if subprocess.run(['sh', os.path.join(ROOT, 'cmake', 'deps.sh'), 'nodes'], check=False).returncode != 0:
             raise ClusterError('install what a node is made of: %s, and the CNI plugins in /usr/lib/cni' % ', '.join(TOOLS))
-    with open('/proc/filesystems') as f:
-        if 'overlay' not in f.read() and subprocess.run(['modprobe', 'overlay'], check=False).returncode != 0:
-            raise ClusterError('containerd needs the kernel\'s overlay file system, which this machine lacks')
 
 
 class LocalCluster(ControlPlane):
@@ -163,7 +163,7 @@ class LocalCluster(ControlPlane):
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if compiled.returncode != 0:
             raise ClusterError('the program of pause containers was not compiled: ' + compiled.stdout.decode()[-500:])
-        archive.write(path, PAUSE, program)
+        archive.write(path, PAUSE, {'/pause': program}, ['/pause'])
 
     def load(self, archives):
         for path in archives:

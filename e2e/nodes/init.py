@@ -25,6 +25,11 @@ def write(path, text):
         f.write(text)
 
 
+def raise_file_limit():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def arrange(config):
     """Folders that programs have fixed names for become folders of the node."""
     folder = config['folder']
@@ -42,8 +47,7 @@ def arrange(config):
     for setting in NETWORK:
         write('/proc/sys/' + setting, '1')
     socket.sethostname(config['name'])
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_file_limit()
 
 
 def start(name, command):

@@ -42,7 +42,22 @@ def _network(index):
         {'type': 'portmap', 'capabilities': {'portMappings': True}}]}
 
 
-class Node:
+class Containers:
+    """What cases ask of a node's container runtime, by its own client; who inherits has inside(*command)."""
+
+    def tag(self, image, name):
+        self.inside('ctr', '-n', 'k8s.io', 'images', 'tag', '--force', image, name)
+
+    def kill_container(self, container_id, number=signal.SIGKILL):
+        """`container_id` as in a pod's status, without `containerd://`."""
+        self.inside('ctr', '-n', 'k8s.io', 'tasks', 'kill', '--signal', str(int(number)), container_id)
+
+    def specification(self, container_id):
+        """The runtime's specification of a container (OCI), as a dict."""
+        return json.loads(self.inside('ctr', '-n', 'k8s.io', 'containers', 'info', container_id))['Spec']
+
+
+class Node(Containers):
     """Node `index` (1, 2, ...) of the cluster on `lan`; `folder` holds its files and logs."""
 
     def __init__(self, folder, lan, index):
@@ -136,10 +151,3 @@ class Node:
     def load(self, archive):
         """Makes the images of a docker-archive or OCI archive known to the node's kubelet."""
         self.inside('ctr', '-n', 'k8s.io', 'images', 'import', os.path.abspath(archive))
-
-    def tag(self, image, name):
-        self.inside('ctr', '-n', 'k8s.io', 'images', 'tag', '--force', image, name)
-
-    def kill_container(self, container_id, number=signal.SIGKILL):
-        """`container_id` as in a pod's status, without `containerd://`."""
-        self.inside('ctr', '-n', 'k8s.io', 'tasks', 'kill', '--signal', str(int(number)), container_id)

@@ -8,6 +8,8 @@ import time
 from kubernetes import client
 from kubernetes.client.rest import ApiException
 
+import providers
+
 PATIENCE = float(os.environ.get('TEST_PATIENCE', '1'))
 TFJOBS = ('kubeflow.org', 'v1')
 STEP = re.compile(r'\((\d+) global steps\)|^step: (\d+),|global_step=(\d+)', re.M)
@@ -127,6 +129,13 @@ class Space:
         """For cases that read claim `digits`: fills it where the namespace has one of its own."""
         if not self.stage.provider.shares_folders:
             self.trainer('synthesize', 'data', 'synthesize', '--data_dir=/data')
+
+    def need_nodes(self, count):
+        """For cases that want pods to go elsewhere."""
+        found = len(self.core.list_node().items)
+        if found < count:
+            raise providers.Unsupported('it takes %d nodes, and the cluster of provider %s has %d' % (
+                count, self.stage.provider.name, found))
 
     def evaluate(self, job):
         """(global step, accuracy) of the newest checkpoint of this job, read from the volume by a pod of its own."""

@@ -43,6 +43,7 @@ def test_upgraded_operator_goes_on_with_running_jobs(space, stage):
 
 def test_drained_node_loses_no_job(space):
     """As `kubectl drain` does: no new pods there, and an eviction for each that is."""
+    space.need_nodes(2)
     name = space.apply(manifests.small('drained'))
     space.wait_step(name + '-worker-0', 1000)
     pods = space.pods(name)

@@ -1,6 +1,5 @@
 """The cluster that e2e/local_cluster.py makes on this machine: started for the suite and removed after it."""
 import glob
-import json
 import os
 import shutil
 import time
@@ -13,27 +12,32 @@ import providers
 class Provider(providers.Base):
     name = 'local'
     shares_folders = True
+    subfolder = 'cluster'
+    program = 'e2e/local_cluster.py'
 
     def __init__(self, options, folder):
         super().__init__(options, folder)
         self.cluster = None
 
+    def make(self, folder, tied=True):
+        return local_cluster.LocalCluster(folder, tied)
+
     def up(self):
         self._sweep()
-        self.cluster = local_cluster.LocalCluster(os.path.join(self.folder, 'cluster'), tied=not self.options['keep'])
+        self.cluster = self.make(os.path.join(self.folder, self.subfolder), tied=not self.options['keep'])
         self.cluster.up()
         self.kubeconfig = self.cluster.kubeconfig
 
     def _sweep(self):
         """Removes what a suite has left that was killed."""
-        for path in glob.glob(os.path.join(os.path.dirname(self.folder), 'e2e-*', 'cluster')):
-            left = local_cluster.LocalCluster(path)
+        for path in glob.glob(os.path.join(os.path.dirname(self.folder), 'e2e-*', self.subfolder)):
+            left = self.make(path)
             if left.lan and not left.children_alive() and time.time() - os.path.getmtime(path) > 60:
                 left.down()
                 shutil.rmtree(os.path.dirname(path))
 
     def attach(self):
-        self.cluster = local_cluster.LocalCluster(os.path.join(self.folder, 'cluster'))
+        self.cluster = self.make(os.path.join(self.folder, self.subfolder))
         self.kubeconfig = self.cluster.kubeconfig
 
     def down(self):
@@ -41,7 +45,7 @@ class Provider(providers.Base):
             self.cluster.down()
 
     def ending(self):
-        return '; end it: e2e/local_cluster.py down --dir ' + self.cluster.folder
+        return '; end it: %s down --dir %s' % (self.program, self.cluster.folder)
 
     def load(self, archives):
         self.cluster.load(archives)
@@ -76,7 +80,7 @@ class Provider(providers.Base):
         self.cluster.node(node).start('device-plugin', binaries.build_device_plugin(), 'nvidia.com/gpu', str(count))
 
     def container(self, node, container_id):
-        return json.loads(self.cluster.node(node).inside('ctr', '-n', 'k8s.io', 'containers', 'info', container_id))['Spec']
+        return self.cluster.node(node).specification(container_id)
 
     def collect(self, folder):
         for part in self.cluster.parts:
