@@ -1,4 +1,4 @@
-"""The cluster of this machine leaves nothing behind, even when whoever started it is killed."""
+"""A cluster of this machine leaves nothing behind, even when whoever started it is killed."""
 import glob
 import os
 import signal
@@ -12,12 +12,13 @@ from manifests import ROOT
 
 STARTER = '''
 import sys, time
-sys.path.insert(0, %r)
-import local_cluster
-cluster = local_cluster.LocalCluster(sys.argv[1], nodes=1).up()
+sys.path.insert(0, {2!r})
+import {0}
+cluster = {0}.{1}(sys.argv[1]).up()
 print(cluster.lan.name, flush=True)
 time.sleep(600)
-''' % os.path.join(ROOT, 'e2e')
+'''
+CLUSTERS = {'local': ('local_cluster', 'LocalCluster'), 'kind': ('kind_cluster', 'KindCluster')}  # module and class
 
 
 def traces(name):
@@ -39,10 +40,12 @@ def processes(folder):
 
 
 def test_killed_cluster_ends_and_is_removed(stage, tmp_path):
-    if stage.provider.name != 'local':
-        pytest.skip('only provider local makes clusters on this machine')
+    if stage.provider.name not in CLUSTERS:
+        pytest.skip('provider %s makes no cluster on this machine' % stage.provider.name)
+    module, maker = CLUSTERS[stage.provider.name]
     folder = str(tmp_path / 'cluster')
-    starter = subprocess.Popen([sys.executable, '-c', STARTER, folder], stdout=subprocess.PIPE)
+    program = STARTER.format(module, maker, os.path.join(ROOT, 'e2e'))
+    starter = subprocess.Popen([sys.executable, '-c', program, folder], stdout=subprocess.PIPE)
     name = starter.stdout.readline().decode().strip()
     assert name and len(traces(name)) > 2
     starter.send_signal(signal.SIGKILL)
@@ -51,7 +54,7 @@ def test_killed_cluster_ends_and_is_removed(stage, tmp_path):
     while processes(folder) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not processes(folder), 'its processes live on'
-    program = os.path.join(ROOT, 'e2e', 'local_cluster.py')
+    program = os.path.join(ROOT, 'e2e', module + '.py')
     subprocess.run([sys.executable, program, 'down', '--dir', folder], check=True, timeout=120)
     assert not traces(name)
     assert not os.path.exists(folder)
