@@ -179,7 +179,8 @@ absl::StatusOr<Response> FakeApiServer::Stream(const Request& request,
                                                std::stop_token stop) {
   if (stop.stop_requested()) return absl::CancelledError("stopped");
   const std::optional<FakeTarget> target = ParseFakeTarget(request);
-  if (!target || target->call.verb != "watch") {
+  const bool is_log = target && target->call.subresource == "log" && target->call.verb == "get";
+  if (!target || (target->call.verb != "watch" && !is_log)) {
     return ToResponse(FakeFailure(404, "NotFound", "the server could not find the resource"));
   }
   FakeCall call = target->call;
@@ -190,6 +191,7 @@ absl::StatusOr<Response> FakeApiServer::Stream(const Request& request,
     return ToResponse(FakeFailure(fault.code, fault.reason, fault.message),
                       fault.retry_after_seconds);
   }
+  if (is_log) return logs_.Serve(call.ns, call.name, target->query, request, on_data, stop);
   LogCode(call.number, 200);
   return RunWatch(request, call, fault, on_data, stop);
 }

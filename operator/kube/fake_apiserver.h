@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "operator/kube/client.h"
+#include "operator/kube/fake_logs.h"
 #include "operator/kube/fake_store.h"
 #include "operator/kube/transport.h"
 
@@ -63,6 +64,8 @@ class FakeApiServer : public Transport {
                            const std::string& name) const;
   std::vector<Json> Objects(const Resource& resource, const std::string& ns = "") const;
 
+  FakeLogs& logs() { return logs_; }  // of the containers
+
   // --- trouble
   // Asked about each request, outside of all locks; empty = none.
   void SetFaults(std::function<FakeFault(const FakeCall&)> faults);
@@ -98,6 +101,7 @@ class FakeApiServer : public Transport {
   bool HasNews(const WatchState& watch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const FakeApiServerOptions options_;
+  FakeLogs logs_;  // own synchronisation
   mutable absl::Mutex mutex_;
   FakeStore store_ ABSL_GUARDED_BY(mutex_);
   std::function<FakeFault(const FakeCall&)> faults_ ABSL_GUARDED_BY(mutex_);

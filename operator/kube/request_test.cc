@@ -55,6 +55,24 @@ TEST(RequestTest, WatchesWithBookmarksAndATimeout) {
   EXPECT_EQ(request->timeout, absl::Seconds(9));
 }
 
+TEST(RequestTest, LogsOfOneContainer) {
+  EXPECT_EQ(LogRequest("x", "a", {})->path, "/api/v1/namespaces/x/pods/a/log");
+  const auto request = LogRequest("x", "a",
+                                  {.container = "c",
+                                   .follow = true,
+                                   .previous = true,
+                                   .timestamps = true,
+                                   .tail_lines = 0,
+                                   .since_time = "2026-01-01T00:00:00Z",
+                                   .idle_timeout = absl::Seconds(9)});
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->path,
+            "/api/v1/namespaces/x/pods/a/log?container=c&follow=true&previous=true&timestamps=true&"
+            "tailLines=0&sinceTime=2026-01-01T00%3A00%3A00Z");
+  EXPECT_EQ(request->timeout, absl::Seconds(9));
+  EXPECT_FALSE(LogRequest("x", "", {}).ok());
+}
+
 TEST(RequestTest, WritesCarryTheirBodies) {
   const Json object = {{"metadata", {{"name", "a"}}}};
   auto request = CreateRequest(kPods, "x", object);

@@ -20,6 +20,10 @@ constexpr std::array kWords = {
     Words{Cause::kApiServerUnknownHost, "ApiServerUnknownHost",
           "the name of the API server does not resolve",
           "correct the server in the kubeconfig, or the DNS of this machine"},
+    Words{Cause::kApiServerUntrusted, "ApiServerUntrusted",
+          "the API server's certificate is not accepted",
+          "give the kubeconfig the certificate authority of this cluster "
+          "(certificate-authority), or correct its server"},
     Words{Cause::kNotAllowed, "NotAllowed", "you may not do that",
           "log in again, or let somebody with the rights give them to you (kubectl auth can-i)"},
     Words{Cause::kNotSeen, "NotSeen", "no operator has looked at it yet",

@@ -36,6 +36,28 @@ void ClusterCommands::AddTo(CLI::App& app) {
   Add(app, "describe", "a TFJob's state: what stands in its way and what to do", /*job=*/true,
       [this](const Cluster& c) { return DescribeJob(c, job_, std::cout, std::cerr); });
 
+  CLI::App* logs = Add(app, "logs", "the output of a TFJob's replicas", /*job=*/true,
+                       [this](const Cluster& c) { return ShowLogs(c, job_, logs_, 1, std::cerr); });
+  logs->add_option("pod", logs_.pod, "one of its pods: mine-worker-0, or worker-0");
+  logs->add_flag("-f,--follow", logs_.follow, "until the job has ended, over restarts");
+  logs->add_option("--type", logs_.type, "replicas of this type");
+  logs->add_option("--index", logs_.index, "replicas with this index")
+      ->check(CLI::NonNegativeNumber);
+  logs->add_option("--tail", logs_.tail, "only the last lines of each")
+      ->check(CLI::NonNegativeNumber);
+  logs->add_option("-c,--container", logs_.container, "container (default: tensorflow)");
+  logs->add_option("--color", logs_.color, "colour of the prefixes: auto, always or never")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+
+  CLI::App* top =
+      Add(app, "top", "the TFJobs of a cluster, shown anew until Ctrl-C", /*job=*/false,
+          [this](const Cluster& c) { return WatchJobs(c, top_, std::cout, std::cerr); });
+  top->add_option("--interval", top_.interval_seconds, "seconds between two looks")
+      ->capture_default_str();
+  top->add_option("--rounds", top_.rounds, "end after so many looks (default: never)")
+      ->check(CLI::NonNegativeNumber);
+
   CLI::App* wait = Add(app, "wait", "wait for a TFJob", /*job=*/true, [this](const Cluster& c) {
     return WaitForJob(c, job_, wait_, std::cout, std::cerr);
   });

@@ -10,6 +10,8 @@
 #include "operator/cli/cluster/change.h"
 #include "operator/cli/cluster/connection.h"
 #include "operator/cli/cluster/list.h"
+#include "operator/cli/cluster/logs.h"
+#include "operator/cli/cluster/top.h"
 #include "operator/cli/cluster/wait.h"
 
 namespace tfjob {
@@ -34,6 +36,8 @@ class ClusterCommands {
   ConnectionFlags connection_;
   std::string job_;
   ListFlags list_;
+  LogsFlags logs_;
+  TopFlags top_;
   WaitFlags wait_;
   ScaleFlags scale_;
   DeleteFlags delete_;

@@ -38,14 +38,18 @@ void PrintHead(const JobPicture& picture, std::ostream& out) {
   }
 }
 
+// "pod a (also pod b and 3 more)".
+std::string ObjectsText(const std::vector<std::string>& objects) {
+  if (objects.size() == 1) return objects.front();
+  const size_t shown = std::min(objects.size(), kMaxObjects);
+  std::string more = absl::StrJoin(objects.begin() + 1, objects.begin() + shown, ", ");
+  if (shown < objects.size()) absl::StrAppend(&more, " and ", objects.size() - shown, " more");
+  return absl::StrCat(objects.front(), " (also ", more, ")");
+}
+
 void PrintFinding(const Finding& finding, std::ostream& out) {
-  const size_t shown = std::min(finding.objects.size(), kMaxObjects);
-  std::string objects =
-      absl::StrJoin(finding.objects.begin(), finding.objects.begin() + shown, ", ");
-  if (shown < finding.objects.size()) {
-    absl::StrAppend(&objects, " and ", finding.objects.size() - shown, " more");
-  }
-  out << "  " << NameOf(finding.cause) << ": " << objects << " " << finding.what << "\n";
+  out << "  " << NameOf(finding.cause) << ": " << ObjectsText(finding.objects) << " "
+      << finding.what << "\n";
   if (!finding.says.empty()) out << "    the cluster says: " << finding.says << "\n";
   if (!finding.log.empty()) {
     out << "    its log ends:\n";

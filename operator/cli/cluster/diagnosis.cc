@@ -190,7 +190,10 @@ Finding DiagnoseCall(const absl::Status& status, const std::string& where) {
   if (absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status)) {
     return MakeFinding(Cause::kNotAllowed, object, says);
   }
-  const bool unknown_host = Says(text, "resolv") || Says(text, "Host not found") ||
+  if (Says(text, "certificate is not accepted")) {
+    return MakeFinding(Cause::kApiServerUntrusted, object, says);
+  }
+  const bool unknown_host = Says(text, "resolving address") || Says(text, "Host not found") ||
                             Says(text, "Name or service not known");
   if (unknown_host) return MakeFinding(Cause::kApiServerUnknownHost, object, says);
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {

@@ -16,6 +16,7 @@ namespace tfjob {
 enum class Cause {
   kApiServerDown,
   kApiServerUnknownHost,
+  kApiServerUntrusted,
   kNotAllowed,
   kNotSeen,  // no operator has looked at the job
   kManagedElsewhere,

@@ -17,7 +17,8 @@ std::string MessageOf(const Json& object) { return base::StringAt(object, "messa
 std::vector<Finding> Blocked(const std::string& object, const std::string& message) {
   std::vector<Finding> out;
   for (const auto& piece : absl::StrSplit(message, "; ", absl::SkipEmpty())) {
-    const std::string part(piece);
+    std::string part(piece);
+    part = part.substr(0, part.find(" (to do: "));  // the operator's advice, which is ours, too
     const Cause cause = CauseOfRefusal(part);
     if (cause == Cause::kRefused && !out.empty()) {
       absl::StrAppend(&out.back().says, "; ", part);  // it was no end of a message

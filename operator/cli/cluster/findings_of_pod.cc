@@ -131,9 +131,10 @@ class PodReader {
   // The event has the registry's words; the state soon has "Back-off pulling image" alone.
   void ReadImage(const std::string& reason, const std::string& message) {
     std::string says = message.empty() ? reason : absl::StrCat(reason, ": ", message);
-    const Json& event = Event({"Failed", "InspectFailed"});
-    const std::string words = MessageOf(event);
-    if (Says(words, "pull image")) says = words;
+    for (const Json& event : picture_.events) {
+      const bool of_pod = base::StringAt(base::At(event, "involvedObject"), "name") == name_;
+      if (of_pod && Says(MessageOf(event), "Failed to pull image")) says = MessageOf(event);
+    }
     Finding& finding = Add(Cause::kImageMissing, says);
     if (Says(says, "no such host") || Says(says, "lookup ")) {
       finding.todo =
