@@ -106,6 +106,11 @@ RULES = [
      changed('spec/progress', {'port': 'progress'})),
     ('progress.intervalSeconds', changed('spec/progress', {'intervalSeconds': 9}), ['greater than or equal to 10'],
      changed('spec/progress', {'intervalSeconds': 10})),
+    ('progress.stallSeconds', changed('spec/progress', {'stallSeconds': 59}), ['greater than or equal to 60'],
+     changed('spec/progress', {'stallSeconds': 60})),
+    ('stalls are longer than questions are apart', changed('spec/progress', {'stallSeconds': 60, 'intervalSeconds': 31}),
+     ['spec.progress.stallSeconds: Invalid value', 'at least twice intervalSeconds'],
+     changed('spec/progress', {'stallSeconds': 60, 'intervalSeconds': 30})),
 ]
 
 

@@ -74,7 +74,8 @@ TEST_F(ProgressLife, IsWrittenOnceForEachNews) {
   EXPECT_EQ(ProgressOf(), Json({{"summary", "500/1000 50%"},
                                 {"globalStep", 500},
                                 {"lastStep", 1000},
-                                {"lastUpdateTime", now}}));
+                                {"lastUpdateTime", now},
+                                {"lastStepTime", now}}));
   life_.clock().Advance(absl::Minutes(1));
   Tell(500);
   life_.Settle();
@@ -143,6 +144,22 @@ TEST_F(ProgressLife, SurvivesARestartOfTheOperator) {
   EXPECT_EQ(ProgressOf()["globalStep"], 500);
   Tell(500);
   EXPECT_EQ(Writes(), writes);
+}
+
+TEST_F(ProgressLife, IsToldOnceToStallAndToGoOn) {
+  Begin({{"progress", {{"port", 9100}, {"stallSeconds", 60}}}});
+  EXPECT_EQ(Tell(500).after, absl::Minutes(1));
+  life_.Settle(absl::Minutes(1));
+  EXPECT_THAT(life_.Conditions("j"), ElementsAre("Created", "Running", "Stalled"));
+  EXPECT_EQ(Writes(), 2);
+  life_.clock().Advance(absl::Hours(1));
+  life_.Settle();
+  EXPECT_EQ(Writes(), 2);
+  EXPECT_EQ(life_.server().Count("create", "events") + life_.server().Count("patch", "events"), 1);
+  EXPECT_EQ(life_.server().Count("delete", "pods"), 0);
+  Tell(501);
+  EXPECT_THAT(life_.Conditions("j"), ElementsAre("Created", "Running"));
+  EXPECT_EQ(Writes(), 3);
 }
 
 TEST_F(ProgressLife, NobodyIsAskedOnItsNodesNetworkOrForADeletedJob) {

@@ -292,7 +292,7 @@ void TfJobController::TellTransitions(const Pass& pass) {
     restarting_events += event.reason == kReasonRestarting;
   }
   for (const char* type :
-       {kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kBlocked, kQueued}) {
+       {kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kBlocked, kQueued, kStalled}) {
     if (!Begins(before, after, type)) continue;
     const Condition* condition = Find(after, type);
     base::LogInfo("job changed", {{"job", pass.key},

@@ -60,6 +60,8 @@ inline constexpr char kFailed[] = "Failed";
 inline constexpr char kSuspended[] = "Suspended";
 inline constexpr char kBlocked[] = "Blocked";  // additive: the operator cannot do what the job asks
 inline constexpr char kQueued[] = "Queued";  // additive: its gang scheduler has not admitted it yet
+inline constexpr char kStalled[] =
+    "Stalled";  // additive: no new step for spec.progress.stallSeconds
 inline constexpr char kTrue[] = "True";
 inline constexpr char kFalse[] = "False";
 
@@ -71,6 +73,7 @@ inline constexpr char kReasonSucceeded[] = "TFJobSucceeded";
 inline constexpr char kReasonFailed[] = "TFJobFailed";
 inline constexpr char kReasonSuspended[] = "TFJobSuspended";
 inline constexpr char kReasonResumed[] = "TFJobResumed";
+inline constexpr char kReasonStalled[] = "TFJobStalled";
 inline constexpr char kReasonFailedValidation[] = "TFJobFailedValidation";
 inline constexpr char kReasonExitedWithCode[] = "ExitedWithCode";
 inline constexpr char kReasonTemplateRestartPolicy[] = "SetPodTemplateRestartPolicy";

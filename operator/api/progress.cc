@@ -65,7 +65,8 @@ Json ProgressStatusToJson(const ProgressStatus& progress) {
   const Progress& read = progress.read;
   Json out = {{"summary", ProgressSummary(read)},
               {"globalStep", read.global_step},
-              {"lastUpdateTime", base::TimeText(progress.last_update_time)}};
+              {"lastUpdateTime", base::TimeText(progress.last_update_time)},
+              {"lastStepTime", base::TimeText(progress.last_step_time)}};
   if (read.last_step > 0) out["lastStep"] = read.last_step;
   if (read.loss) out["loss"] = *read.loss;
   if (read.examples_per_sec) out["examplesPerSecond"] = *read.examples_per_sec;
@@ -80,8 +81,12 @@ std::optional<ProgressStatus> ProgressStatusFromJson(const Json& json) {
                               .loss = Number(json, "loss"),
                               .examples_per_sec = Number(json, "examplesPerSecond"),
                               .eta_seconds = Seconds(Number(json, "etaSeconds"))}};
-  absl::ParseTime(absl::RFC3339_full, base::StringAt(json, "lastUpdateTime"), &out.last_update_time,
-                  nullptr);
+  const auto read_time = [&](const char* key, absl::Time& time) {
+    absl::ParseTime(absl::RFC3339_full, base::StringAt(json, key), &time, nullptr);
+  };
+  read_time("lastUpdateTime", out.last_update_time);
+  out.last_step_time = out.last_update_time;
+  read_time("lastStepTime", out.last_step_time);
   return out;
 }
 

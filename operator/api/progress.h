@@ -33,6 +33,7 @@ std::string ProgressSummary(const Progress& progress);
 struct ProgressStatus {
   Progress read;
   absl::Time last_update_time;  // when it was first read so
+  absl::Time last_step_time;    // when its step was first read
   bool operator==(const ProgressStatus&) const = default;
 };
 nlohmann::json ProgressStatusToJson(const ProgressStatus& progress);

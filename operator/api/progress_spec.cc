@@ -84,6 +84,7 @@ std::optional<ProgressSpec> ReadProgressSpec(ObjectReader progress) {
     if (number) out.port = static_cast<int>(*number);
   }
   out.interval_seconds = progress.Int32("intervalSeconds");
+  out.stall_seconds = progress.Int32("stallSeconds");
   progress.WarnUnknown();
   return out;
 }
@@ -93,6 +94,7 @@ Json ProgressSpecToJson(const ProgressSpec& progress) {
   if (progress.port) out["port"] = *progress.port;
   if (!progress.port_name.empty()) out["port"] = progress.port_name;
   if (progress.interval_seconds) out["intervalSeconds"] = *progress.interval_seconds;
+  if (progress.stall_seconds) out["stallSeconds"] = *progress.stall_seconds;
   return out;
 }
 
@@ -110,6 +112,14 @@ void CheckProgressSpec(const ProgressSpec& progress, std::vector<FieldError>& er
         {absl::StrCat(kPath, ".intervalSeconds"),
          absl::StrCat(*progress.interval_seconds, ": must be ", kMinProgressSeconds, " or more"),
          "Invalid value"});
+  }
+  if (!progress.stall_seconds) return;
+  const int64_t twice = int64_t{2} * progress.interval_seconds.value_or(kDefaultProgressSeconds);
+  if (*progress.stall_seconds < std::max<int64_t>(kMinStallSeconds, twice)) {
+    errors.push_back({absl::StrCat(kPath, ".stallSeconds"),
+                      absl::StrCat(*progress.stall_seconds, ": must be ", kMinStallSeconds,
+                                   " or more, and at least twice intervalSeconds"),
+                      "Invalid value"});
   }
 }
 

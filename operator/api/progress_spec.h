@@ -13,6 +13,7 @@ namespace tfjob {
 
 inline constexpr int kDefaultProgressSeconds = 10;
 inline constexpr int kMinProgressSeconds = 10;
+inline constexpr int kMinStallSeconds = 60;
 
 // The key in spec.tfReplicaSpecs of the replica type whose first pod reports: Chief or Master if
 // the job has one, else Worker; "" if it has none of them.

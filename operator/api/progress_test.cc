@@ -69,12 +69,16 @@ TEST(ProgressStatus, IsReadBackAsWritten) {
                                      .loss = 0.25,
                                      .examples_per_sec = 12345.6,
                                      .eta_seconds = 62},
-                            .last_update_time = absl::FromUnixSeconds(1'700'000'000)};
+                            .last_update_time = absl::FromUnixSeconds(1'700'000'000),
+                            .last_step_time = absl::FromUnixSeconds(1'699'999'999)};
   EXPECT_EQ(ProgressStatusToJson(full), Json::parse(R"({
     "summary": "500/1000 50%", "globalStep": 500, "lastStep": 1000, "loss": 0.25,
-    "examplesPerSecond": 12345.6, "etaSeconds": 62, "lastUpdateTime": "2023-11-14T22:13:20Z"})"));
+    "examplesPerSecond": 12345.6, "etaSeconds": 62, "lastUpdateTime": "2023-11-14T22:13:20Z",
+    "lastStepTime": "2023-11-14T22:13:19Z"})"));
   EXPECT_EQ(ProgressStatusFromJson(ProgressStatusToJson(full)), full);
-  const ProgressStatus least{.read = {.global_step = 7}, .last_update_time = full.last_update_time};
+  const ProgressStatus least{.read = {.global_step = 7},
+                             .last_update_time = full.last_update_time,
+                             .last_step_time = full.last_update_time};
   EXPECT_EQ(ProgressStatusFromJson(ProgressStatusToJson(least)), least);
   for (const char* bad : {"null", "[]", "{}", R"({"globalStep":"7"})"}) {
     EXPECT_FALSE(ProgressStatusFromJson(Json::parse(bad)).has_value()) << bad;
@@ -161,13 +165,18 @@ TEST(ProgressSpec, RefusesWhatMakesNoSense) {
   EXPECT_THAT(errors({{"port", ""}}), ElementsAre(Says("spec.progress.port", "a port number")));
   EXPECT_THAT(errors({{"port", 1}, {"intervalSeconds", 9}}),
               ElementsAre(Says("spec.progress.intervalSeconds", "9: must be 10 or more")));
+  for (const Json& stall : {Json({{"port", 1}, {"stallSeconds", 59}}),
+                            Json({{"port", 1}, {"stallSeconds", 60}, {"intervalSeconds", 31}})}) {
+    EXPECT_THAT(errors(stall), ElementsAre(Says("spec.progress.stallSeconds", "60 or more")));
+  }
+  EXPECT_THAT(errors({{"port", 1}, {"stallSeconds", 60}, {"intervalSeconds", 30}}), IsEmpty());
   EXPECT_THAT(errors("often"), ElementsAre(Says("spec.progress", "must be an object")));
   EXPECT_THAT(errors({{"port", 1}, {"intervalSeconds", 10}}), IsEmpty());
 }
 
 TEST(ProgressSpec, IsReadBackAsWritten) {
   for (const Json& progress : {Json({{"port", 9100}, {"intervalSeconds", 30}}),
-                               Json({{"port", "http"}}), Json::object()}) {
+                               Json({{"port", "http"}, {"stallSeconds", 600}}), Json::object()}) {
     Json json = JobJson("Worker", Json::array(), progress);
     EXPECT_EQ(ToJson(FromJson(json).job), json);
   }

@@ -63,6 +63,7 @@ struct ProgressSpec {
   std::optional<int> port;
   std::string port_name;  // of a container port, in place of `port`; both absent: "progress"
   std::optional<int32_t> interval_seconds;
+  std::optional<int32_t> stall_seconds;  // without a new step, until the job counts as stalled
   bool operator==(const ProgressSpec&) const = default;
 };
 

@@ -278,7 +278,8 @@ TEST(Parsing, ReadsBackWhatItWrites) {
        {{"summary", "500/1000 50%"},
         {"globalStep", 500},
         {"lastStep", 1000},
-        {"lastUpdateTime", "2026-01-02T03:04:05Z"}}}};
+        {"lastUpdateTime", "2026-01-02T03:04:05Z"},
+        {"lastStepTime", "2026-01-02T03:04:04Z"}}}};
   json["spec"]["progress"] = {{"port", 9100}, {"intervalSeconds", 30}};
   const ParsedTfJob parsed = FromJson(json);
   EXPECT_THAT(parsed.errors, IsEmpty());

@@ -14,6 +14,7 @@
 #include "operator/reconcile/gang.h"
 #include "operator/reconcile/pods.h"
 #include "operator/reconcile/restart.h"
+#include "operator/reconcile/stall.h"
 #include "operator/reconcile/status.h"
 #include "operator/reconcile/success.h"
 #include "operator/reconcile/suspend.h"
@@ -132,6 +133,7 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
     PlanFinished(context);
     UpdateQueued(context);
     UpdateBlocked(context);
+    UpdateStalled(context);
     return std::move(context.plan);
   }
   // v1.9 leaves validation to a webhook; without replicas there is nothing to decide in either
@@ -148,6 +150,7 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
   }
   UpdateQueued(context);
   UpdateBlocked(context);
+  UpdateStalled(context);
   if (context.write_status_first) {
     context.plan.actions.clear();
     context.RequeueAfter(absl::ZeroDuration());

@@ -93,7 +93,11 @@ void NoteProgress(Context& context) {
   const std::optional<Progress>& read = context.observed.progress;
   std::optional<ProgressStatus>& known = context.plan.status.progress;
   if (!read || (known && known->read == *read)) return;
-  known = {.read = *read, .last_update_time = context.observed.now};
+  const absl::Time now = context.observed.now;
+  const bool same_step = known && known->read.global_step == read->global_step;
+  known = {.read = *read,
+           .last_update_time = now,
+           .last_step_time = same_step ? known->last_step_time : now};
 }
 
 void CountReplicas(Context& context) {
