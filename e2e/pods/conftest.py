@@ -37,6 +37,7 @@ def pytest_addoption(parser):
     group.addoption('--trainer-image', default='trainyard/trainer:' + project.version())
     group.addoption('--digits', default=os.path.abspath(MNIST) if os.path.isdir(MNIST) else '',
                     help='folder with idx files for provider local; default: ../shared/data/mnist, else drawn ones')
+    group.addoption('--trainyard', default=os.path.join(ROOT, 'build', 'release', 'trainyard'))
     group.addoption('--keep', action='store_true', help='leave the cluster and all namespaces')
 
 
