@@ -62,7 +62,7 @@ absl::StatusOr<Response> FakeLogs::Serve(const std::string& ns, const std::strin
                                          const std::map<std::string, std::string>& query,
                                          const Request& request,
                                          const std::function<bool(std::string_view)>& on_data,
-                                         std::stop_token stop) {
+                                         const std::stop_token& stop) {
   const bool follow = Text(query, "follow") == "true";
   const bool previous = Text(query, "previous") == "true";
   const bool stamps = Text(query, "timestamps") == "true";

@@ -30,7 +30,7 @@ class FakeLogs {
                                  const std::map<std::string, std::string>& query,
                                  const Request& request,
                                  const std::function<bool(std::string_view)>& on_data,
-                                 std::stop_token stop);
+                                 const std::stop_token& stop);
 
  private:
   struct Log {

@@ -60,6 +60,9 @@ constexpr std::array kWords = {
           "namespace"},
     Words{Cause::kNameTaken, "NameTaken", "needs a name that something else has",
           "delete or rename that object, or give the job another name"},
+    Words{Cause::kPodsMissing, "PodsMissing", "lacks pods, and nobody has said why",
+          "see the operator's log (kubectl -n trainyard-system logs deployment/trainyard): the API "
+          "server may refuse them for the time being, or an admission webhook may not answer"},
     Words{Cause::kRefused, "Refused", "cannot make its pods: the API server refuses them",
           "correct what the message names; it is tried again by itself"},
     Words{Cause::kGpuShortage, "GpuShortage", "is not placed: no node has enough free GPUs",
@@ -113,6 +116,10 @@ constexpr std::array kWords = {
     Words{Cause::kDns, "Dns", "cannot resolve the names of the other tasks",
           "see whether the cluster's DNS runs (kubectl -n kube-system get pods -l "
           "k8s-app=kube-dns) and whether a NetworkPolicy closes port 53"},
+    Words{Cause::kStalled, "Stalled", "runs, and its training makes no new steps",
+          "see in the logs for whom its tasks wait: trainyard logs JOB -f; slow storage and a "
+          "network "
+          "that drops packets look like that, too"},
     Words{Cause::kEvicted, "Evicted", "was taken off its node by the cluster",
           "it is made again by itself where its restartPolicy allows; requests near what it uses, "
           "or a higher priority, make it rarer"},

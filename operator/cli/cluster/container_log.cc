@@ -33,7 +33,7 @@ bool IsBroken(const absl::Status& status) {
 }  // namespace
 
 absl::Status CopyLog(const Cluster& cluster, const ContainerLogOptions& options, const Fd& out,
-                     std::stop_token stop) {
+                     const std::stop_token& stop) {
   LogLines lines;
   kube::LogOptions request{.container = options.container,
                            .follow = options.follow,
@@ -48,7 +48,7 @@ absl::Status CopyLog(const Cluster& cluster, const ContainerLogOptions& options,
       written = WriteAll(out.get(), lines.Add(piece));
       return written;
     };
-    const absl::Status status = cluster.client->Logs(cluster.ns, options.pod, request, take, stop);
+    absl::Status status = cluster.client->Logs(cluster.ns, options.pod, request, take, stop);
     if (!written || stop.stop_requested()) return absl::OkStatus();
     if (!status.ok() && options.follow && IsBroken(status)) {
       // Silence is no failure.

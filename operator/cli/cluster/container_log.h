@@ -22,7 +22,7 @@ struct ContainerLogOptions {
 // for a container that has not started, or has gone with its pod. A connection that breaks while it
 // follows is made again, and no line comes twice.
 absl::Status CopyLog(const Cluster& cluster, const ContainerLogOptions& options, const Fd& out,
-                     std::stop_token stop);
+                     const std::stop_token& stop);
 
 // Takes the timestamps off the lines of a log, and leaves out lines that came before. PURE.
 class LogLines {

@@ -89,14 +89,14 @@ void PrintFindings(const JobPicture& picture, std::ostream& out) {
 std::string ContainerText(const Json& pod) {
   for (const Json& container : base::ArrayAt(base::At(pod, "status"), "containerStatuses")) {
     const Json& state = base::At(container, "state");
-    const std::string waiting = base::StringAt(base::At(state, "waiting"), "reason");
+    std::string waiting = base::StringAt(base::At(state, "waiting"), "reason");
     if (!waiting.empty()) return waiting;
     const Json& ended = base::At(state, "terminated");
     if (!ended.is_object()) continue;
     return absl::StrCat(base::StringAt(ended, "reason"), " (exit code ",
                         base::Scalar(base::At(ended, "exitCode")), ")");
   }
-  const std::string reason = base::StringAt(base::At(pod, "status"), "reason");
+  std::string reason = base::StringAt(base::At(pod, "status"), "reason");
   if (!reason.empty()) return reason;
   return base::StringAt(ConditionOf(pod, "PodScheduled"), "reason");
 }
@@ -135,8 +135,11 @@ void PrintEvents(const JobPicture& picture, std::ostream& out) {
     if (of_job || of_pod) own.push_back(&event);
   }
   if (own.empty()) return;
-  std::stable_sort(own.begin(), own.end(),
-                   [](const Json* a, const Json* b) { return TimeOfEvent(*a) < TimeOfEvent(*b); });
+  std::sort(own.begin(), own.end(), [](const Json* a, const Json* b) {
+    const absl::Time time_a = TimeOfEvent(*a);
+    const absl::Time time_b = TimeOfEvent(*b);
+    return time_a != time_b ? time_a < time_b : a < b;  // else in the server's order
+  });
   if (own.size() > kMaxEvents) own.erase(own.begin(), own.end() - kMaxEvents);
   out << "\nEvents, the newest last:\n";
   std::vector<std::vector<std::string>> rows;

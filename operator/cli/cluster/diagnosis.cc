@@ -1,6 +1,7 @@
 #include "operator/cli/cluster/diagnosis.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -9,9 +10,12 @@
 #include "base/json_read.h"
 #include "operator/api/names.h"
 #include "operator/cli/cluster/findings.h"
+#include "operator/cli/cluster/job_row.h"
 
 namespace tfjob {
 namespace {
+
+constexpr absl::Duration kTimeToMakePods = absl::Seconds(30);
 
 // Equal words of two pods differ in the pods' names.
 bool Same(const Finding& a, const Finding& b) {
@@ -39,8 +43,13 @@ std::vector<Finding> Merge(std::vector<Finding> findings, const std::string& job
   for (Finding& finding : out) {
     finding.todo = absl::StrReplaceAll(finding.todo, {{"JOB", job}});
   }
-  std::stable_partition(out.begin(), out.end(), [](const Finding& f) { return !f.past; });
-  return out;
+  std::vector<Finding> ordered;
+  for (const bool past : {false, true}) {
+    for (const Finding& finding : out) {
+      if (finding.past == past) ordered.push_back(finding);
+    }
+  }
+  return ordered;
 }
 
 // Words of a job that only say that a pod has failed, where the pod says why.
@@ -83,7 +92,8 @@ void AddGonePods(const JobPicture& picture, std::vector<Finding>& findings) {
 // Where nothing else stands in the way and names do not resolve, it is the cluster's DNS.
 void AddDns(const JobPicture& picture, std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
-    if (!finding.past && finding.cause != Cause::kClusterTrouble) return;
+    const bool vague = finding.cause == Cause::kClusterTrouble || finding.cause == Cause::kStalled;
+    if (!finding.past && !vague) return;
   }
   std::vector<std::string> objects;
   std::string log;
@@ -105,6 +115,26 @@ void AddDns(const JobPicture& picture, std::vector<Finding>& findings) {
   findings.insert(findings.begin(), std::move(dns));
 }
 
+// A refusal that the operator takes for a passing one leaves no trace on the job.
+void AddMissingPods(const JobPicture& picture, std::vector<Finding>& findings) {
+  const auto started = ReadTime(base::At(picture.job, "status"), "startTime");
+  if (!started || picture.now - *started < kTimeToMakePods) return;
+  for (const Finding& finding : findings) {
+    if (!finding.past) return;
+  }
+  int missing = 0;
+  for (const ReplicaCounts& counts : ReplicasOf(picture.job)) {
+    missing += counts.wanted - counts.succeeded;
+  }
+  for (const Json& pod : picture.pods) {
+    if (base::StringAt(base::At(pod, "status"), "phase") != "Succeeded") --missing;
+  }
+  if (missing <= 0) return;
+  findings.insert(findings.begin(),
+                  MakeFinding(Cause::kPodsMissing, absl::StrCat("TFJob ", ObjectName(picture.job)),
+                              absl::StrCat(missing, " pods are missing")));
+}
+
 }  // namespace
 
 std::vector<Finding> DiagnoseJob(const JobPicture& picture) {
@@ -117,7 +147,10 @@ std::vector<Finding> DiagnoseJob(const JobPicture& picture) {
     for (Finding& finding : FindingsOfPod(pod, picture)) findings.push_back(std::move(finding));
   }
   AddGonePods(picture, findings);
-  if (!IsOver(picture.job)) AddDns(picture, findings);
+  if (!IsOver(picture.job)) {
+    AddDns(picture, findings);
+    AddMissingPods(picture, findings);
+  }
   DropVague(findings);
   return Merge(std::move(findings), ObjectName(picture.job));
 }
@@ -175,12 +208,12 @@ bool Says(const std::string& text, std::string_view part) {
 }
 
 bool TellsOfDns(const std::string& text) {
-  for (const char* phrase : {"name does not resolve", "Temporary failure in name resolution",
-                             "Name or service not known", "DNS resolution failed",
-                             "Could not resolve host", "nodename nor servname"}) {
-    if (Says(text, phrase)) return true;
-  }
-  return false;
+  constexpr std::array<std::string_view, 6> kPhrases = {
+      "name does not resolve",     "Temporary failure in name resolution",
+      "Name or service not known", "DNS resolution failed",
+      "Could not resolve host",    "nodename nor servname"};
+  return std::any_of(kPhrases.begin(), kPhrases.end(),
+                     [&](std::string_view phrase) { return Says(text, phrase); });
 }
 
 Finding DiagnoseCall(const absl::Status& status, const std::string& where) {

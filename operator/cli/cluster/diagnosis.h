@@ -29,8 +29,9 @@ enum class Cause {
   kWebhookDenied,
   kWebhookDown,
   kPodSecurity,
-  kNameTaken,  // a pod or service of another owner has a name that the job needs
-  kRefused,    // any other refusal of the API server
+  kNameTaken,    // a pod or service of another owner has a name that the job needs
+  kPodsMissing,  // and no refusal is known
+  kRefused,      // any other refusal of the API server
   kGpuShortage,
   kResourceShortage,
   kNodeSelector,
@@ -52,6 +53,7 @@ enum class Cause {
   kClusterTrouble,  // exit code 138
   kTaskFailed,      // any other exit code
   kDns,
+  kStalled,  // it runs, and its training makes no steps
   kEvicted,
   kNodeLost,
   kDeadline,

@@ -341,6 +341,13 @@ std::vector<Case> Cases() {
                   "still waiting for mine-ps-0.default.svc:2222 (the name does not resolve), 590 "
                   "s\n"}}}},
       // Beyond the twenty.
+      {"Stalled",
+       Cause::kStalled,
+       "TFJob mine",
+       "no new step",
+       "trainyard logs mine -f",
+       {.job = Job({True("Running", "TFJobRunning", ""),
+                    True("Stalled", "TFJobStalled", "no new step since 2026-11-22T06:50:00Z")})}},
       {"NotSeen",
        Cause::kNotSeen,
        "TFJob mine",
@@ -488,6 +495,18 @@ TEST(DiagnosisTest, ARefusalThatWasFollowedByTheCreationIsOver) {
                  Event("TFJob", "mine", kReasonCreatedPod, "Created pod: mine-ps-0", kRecently)},
       .now = Now()};
   EXPECT_THAT(DiagnoseJob(picture), IsEmpty());
+}
+
+TEST(DiagnosisTest, PodsThatAreNotMadeAreMissedAfterAWhile) {
+  JobPicture picture{.job = Job(kStarted), .now = Now()};
+  picture.job["status"]["startTime"] = "2026-11-22T06:59:45Z";
+  EXPECT_THAT(DiagnoseJob(picture), IsEmpty());
+  picture.job["status"]["startTime"] = kRecently;
+  picture.pods = {Pod("mine-ps-0", Running(Container({{"running", Json::object()}})))};
+  const std::vector<Finding> findings = DiagnoseJob(picture);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].cause, Cause::kPodsMissing);
+  EXPECT_EQ(findings[0].says, "2 pods are missing");
 }
 
 TEST(DiagnosisTest, TakesAnyJson) {

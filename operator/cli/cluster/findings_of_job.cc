@@ -135,6 +135,9 @@ std::vector<Finding> FindingsOfJob(const JobPicture& picture) {
   const Json& refusal =
       IsTrue(job, kBlocked) ? ConditionOf(job, kBlocked) : RefusalEvent(picture, ObjectName(job));
   for (Finding& finding : Blocked(object, MessageOf(refusal))) out.push_back(std::move(finding));
+  if (IsTrue(job, kStalled)) {
+    out.push_back(MakeFinding(Cause::kStalled, object, MessageOf(ConditionOf(job, kStalled))));
+  }
   if (IsTrue(job, kQueued)) {
     out.push_back(
         MakeFinding(Cause::kGangNotAdmitted, object, MessageOf(ConditionOf(job, kQueued))));

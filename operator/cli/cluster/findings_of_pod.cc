@@ -1,4 +1,5 @@
 // What one pod tells: its phase and conditions, the states of its containers, the events about it.
+#include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
@@ -21,10 +22,7 @@ constexpr std::array<std::string_view, 7> kEvictionReasons = {
 
 template <size_t n>
 bool Contains(const std::array<std::string_view, n>& list, const std::string& text) {
-  for (const std::string_view item : list) {
-    if (item == text) return true;
-  }
-  return false;
+  return std::find(list.begin(), list.end(), text) != list.end();
 }
 
 int Number(const Json& object, const char* key) {

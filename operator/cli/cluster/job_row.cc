@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/json_read.h"
@@ -28,8 +29,8 @@ int Order(const std::string& type) {
 
 std::string StateOf(const Json& job) {
   if (!base::StringAt(base::At(job, "metadata"), "deletionTimestamp").empty()) return "Deleting";
-  for (const char* type :
-       {kFailed, kSucceeded, kSuspended, kBlocked, kQueued, kRestarting, kRunning, kCreated}) {
+  for (const char* type : {kFailed, kSucceeded, kSuspended, kBlocked, kQueued, kRestarting,
+                           kStalled, kRunning, kCreated}) {
     if (IsTrue(job, type)) return type;
   }
   return "New";
@@ -52,8 +53,8 @@ std::vector<ReplicaCounts> ReplicasOf(const Json& job) {
                    .running = Number(status, "active", 0),
                    .succeeded = Number(status, "succeeded", 0)});
   }
-  std::stable_sort(out.begin(), out.end(), [](const ReplicaCounts& a, const ReplicaCounts& b) {
-    return Order(a.type) < Order(b.type);
+  std::sort(out.begin(), out.end(), [](const ReplicaCounts& a, const ReplicaCounts& b) {
+    return std::make_pair(Order(a.type), a.type) < std::make_pair(Order(b.type), b.type);
   });
   return out;
 }

@@ -10,8 +10,8 @@
 
 namespace tfjob {
 
-// Deleting, Succeeded, Failed, Suspended, Blocked, Queued, Restarting, Running, Created; "New"
-// until the operator has looked at it.
+// Deleting, Succeeded, Failed, Suspended, Blocked, Queued, Restarting, Stalled, Running, Created;
+// "New" until the operator has looked at it.
 std::string StateOf(const Json& job);
 // status.progress.summary, "" where there is none.
 std::string ProgressOf(const Json& job);

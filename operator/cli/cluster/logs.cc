@@ -91,7 +91,7 @@ class Streams {
 
   ~Streams() {
     for (std::jthread& thread : threads_) thread.request_stop();
-    while (!mux_.Sources().empty()) Turn(absl::Milliseconds(50));  // who writes is not left waiting
+    while (busy()) Turn(absl::Milliseconds(50));  // who writes is not left waiting
   }
 
   // Starts what is new about the pods: a run that has not been shown. False: some have to wait.
@@ -164,8 +164,8 @@ class Streams {
     if (flags_.tail >= 0 && !late) options.tail_lines = flags_.tail;
     if (!mux_.Add(std::move(pipe->read_end), ShortName(pod), "/dev/null").ok()) return false;
     threads_.emplace_back(
-        [this, options, out = std::move(pipe->write_end)](std::stop_token stop) mutable {
-          Note(CopyLog(cluster_, options, out, std::move(stop)));
+        [this, options, out = std::move(pipe->write_end)](const std::stop_token& stop) mutable {
+          Note(CopyLog(cluster_, options, out, stop));
           out = Fd();  // the reader sees the end
         });
     return true;

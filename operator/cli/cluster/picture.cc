@@ -79,7 +79,8 @@ absl::StatusOr<JobPicture> TakePicture(const Cluster& cluster, const std::string
   AddLogs(cluster, /*of_running=*/false, &picture);
   const std::vector<Finding> findings = DiagnoseJob(picture);
   const bool told = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return !finding.past && finding.cause != Cause::kClusterTrouble;
+    return !finding.past && finding.cause != Cause::kClusterTrouble &&
+           finding.cause != Cause::kStalled;
   });
   if (told || IsTrue(picture.job, kFailed)) return picture;
   AddLogs(cluster, /*of_running=*/true, &picture);

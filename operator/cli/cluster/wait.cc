@@ -125,7 +125,8 @@ int WaitForJob(const Cluster& cluster, const std::string& name, const WaitFlags&
     }
     if (now >= say) {
       err << "waiting for TFJob " << name << " to be " << flags.awaited << ", "
-          << absl::ToInt64Seconds(now - start) << " s: " << standing << std::endl;
+          << absl::ToInt64Seconds(now - start) << " s: " << standing << "\n"
+          << std::flush;
       say += kSay;
     }
     if (!cluster.pause(kLook)) return base::kExitInterrupted;
@@ -171,7 +172,8 @@ int WaitUntilGone(const Cluster& cluster, const Json& job, absl::Duration timeou
     }
     if (now >= say) {
       err << "waiting for TFJob " << name << " to be gone, " << absl::ToInt64Seconds(now - start)
-          << " s: " << standing << std::endl;
+          << " s: " << standing << "\n"
+          << std::flush;
       say += kSay;
     }
     if (!cluster.pause(kLook)) return base::kExitInterrupted;
