@@ -70,7 +70,7 @@ def test_progress_is_told_while_it_trains(space):
     name = space.apply(manifests.small('tells', steps=40000))
 
     def told():
-        return space.job(name)['status'].get('progress', {})
+        return space.job(name).get('status', {}).get('progress', {})
     first = space.wait('its progress', told)
     assert first['lastStep'] == 40000
     assert re.fullmatch(r'\d+/40000 \d+%', first['summary']), first
