@@ -17,6 +17,8 @@ LONGEST_SOCKET = 107  # a path in sockaddr_un
 
 def check(folder, cache):
     """Raises ClusterError with what is missing and what to do. `folder`: of the cluster; `cache`: of the node image."""
+    if os.geteuid() != 0:
+        raise ClusterError('kind needs root here: its Docker daemon makes namespaces, mounts and control groups')
     _check_cgroups()
     _check_storage(folder, cache)
     socket = os.path.join(folder, 'docker.sock')

@@ -20,7 +20,7 @@ from kind import images
 from nodes import archive
 from nodes.init import KERNEL
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+PAUSE = os.path.join(os.path.dirname(archive.__file__), 'pause.c')
 NAME = 'trainyard/kind-node'
 PACKAGES = ('systemd', 'conntrack', 'iptables', 'iproute2', 'ethtool', 'util-linux', 'mount', 'kmod', 'jq', 'procps',
             'ca-certificates', 'containerd', 'runc', 'containernetworking-plugins', 'busybox-static')
@@ -81,8 +81,9 @@ def find(say):
 
 
 def _key(kubernetes, coredns):
-    digest = hashlib.sha256(repr((os.path.basename(kubernetes), os.path.basename(os.path.dirname(coredns)))).encode())
-    for path in sorted(glob.glob(os.path.join(HERE, '*image*.py'))) + [archive.__file__]:
+    programs = (os.path.basename(kubernetes), os.path.basename(os.path.dirname(coredns)))
+    digest = hashlib.sha256(repr((programs, STAND_INS)).encode())
+    for path in (__file__, images.__file__, archive.__file__, PAUSE):
         with open(path, 'rb') as f:
             digest.update(f.read())
     return digest.hexdigest()[:16]
@@ -197,7 +198,7 @@ def _add_images(root, work, module, kubernetes, coredns):
     programs = {name: os.path.join(kubernetes, name) for name in names}
     programs.update(coredns=coredns, pause=os.path.join(work, 'pause'))
     _run('the program of pause containers', 'gcc', '-O2', '-static', '-s', '-o', programs['pause'],
-         os.path.join(os.path.dirname(HERE), 'nodes/pause.c'))
+         PAUSE)
     folder = os.path.join(root, 'kind/images')
     os.mkdir(folder)
     images.make(folder, names, programs, root)

@@ -11,7 +11,7 @@ def _hierarchies():
     """The folders in which a node needs a group: one with version 2, one for each controller with version 1."""
     if os.path.exists(os.path.join(ROOT, 'cgroup.controllers')):
         return [ROOT]
-    return [path for path in _mounts() if not os.path.exists(os.path.join(path, 'cgroup.controllers'))]
+    return [path for path in _mounts()[1:] if not os.path.exists(os.path.join(path, 'cgroup.controllers'))]
 
 
 def _mounts():
