@@ -95,7 +95,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   for (char** entry = environ; *entry != nullptr; ++entry)
-    run_options.environment.push_back(*entry);
+    run_options.environment.emplace_back(*entry);
   std::error_code error;
   run_options.program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) run_options.program = argv[0];
