@@ -64,6 +64,21 @@ bool IsTrouble(const std::string& waiting_reason) {
          waiting_reason != "PodInitializing";
 }
 
+// The last 1 KiB, cut where a character begins: status must be valid UTF-8.
+std::string EndOf(std::string text) {
+  constexpr size_t kMaxBytes = 1024;
+  if (text.size() <= kMaxBytes) return text;
+  size_t begin = text.size() - kMaxBytes;
+  while (begin < text.size() && (text[begin] & 0xc0) == 0x80) ++begin;
+  return text.substr(begin);
+}
+
+void ReadEnd(const Json& terminated, PodView& view) {
+  view.end_reason = base::StringAt(terminated, "reason");
+  view.end_message = EndOf(base::StringAt(terminated, "message"));
+  view.end_time = TimeAt(terminated, "finishedAt");
+}
+
 void ReadContainers(const Json& statuses, PodView& view) {
   if (!statuses.is_array()) return;
   for (const Json& status : statuses) {
@@ -72,6 +87,7 @@ void ReadContainers(const Json& statuses, PodView& view) {
     const Json& terminated = base::At(state, "terminated");
     if (base::StringAt(status, "name") == kContainerName && terminated.is_object()) {
       view.exit_code = Number(terminated, "exitCode");
+      if (view.phase == PodPhase::kFailed) ReadEnd(terminated, view);
     }
     const Json& waiting = base::At(state, "waiting");
     if (const std::string reason = base::StringAt(waiting, "reason");
@@ -89,7 +105,8 @@ void ReadConditions(const Json& conditions, PodView& view) {
     const std::string type = base::StringAt(condition, "type");
     const std::string status = base::StringAt(condition, "status");
     if (type == "Ready") view.ready = status == kTrue;
-    if (type == "DisruptionTarget" && status == kTrue) view.disrupted = true;
+    if (type == kDisruptionTarget && status == kTrue) view.disrupted = true;
+    if (view.phase == PodPhase::kFailed) view.failed_conditions[type] = status;
     if (type == "PodScheduled" && status == kFalse && view.waiting_reason.empty()) {
       view.waiting_reason = base::StringAt(condition, "reason");
       view.waiting_message =

@@ -60,6 +60,11 @@ void SetDefaults(TfJob& job, const DefaultOptions& options) {
   if (spec.run_policy.clean_pod_policy.empty()) {
     spec.run_policy.clean_pod_policy = options.clean_pod_policy;
   }
+  for (FailureRule& rule : spec.run_policy.failure_rules) {
+    std::set<std::string> types;
+    for (const std::string& type : rule.types) types.insert(CanonicalReplicaType(type));
+    rule.types = std::move(types);
+  }
   if (!spec.replicas) return;
   std::map<std::string, ReplicaSpec> canonical;
   for (auto& [key, replica] : *spec.replicas) {

@@ -41,6 +41,14 @@ inline constexpr char kRestartOnFailure[] = "OnFailure";
 inline constexpr char kRestartNever[] = "Never";
 inline constexpr char kRestartExitCode[] = "ExitCode";
 
+inline constexpr char kFailJob[] = "FailJob";
+inline constexpr char kRestartReplica[] = "RestartReplica";
+inline constexpr char kRestartJob[] = "RestartJob";
+inline constexpr char kIgnore[] = "Ignore";
+inline constexpr char kIn[] = "In";
+inline constexpr char kNotIn[] = "NotIn";
+inline constexpr char kDisruptionTarget[] = "DisruptionTarget";  // condition of a pod
+
 inline constexpr char kCleanAll[] = "All";
 inline constexpr char kCleanRunning[] = "Running";
 inline constexpr char kCleanNone[] = "None";
@@ -69,6 +77,7 @@ inline constexpr char kFalse[] = "False";
 inline constexpr char kReasonCreated[] = "TFJobCreated";
 inline constexpr char kReasonRunning[] = "TFJobRunning";
 inline constexpr char kReasonRestarting[] = "TFJobRestarting";
+inline constexpr char kReasonJobRestarting[] = "TFJobRestartingAsAWhole";
 inline constexpr char kReasonSucceeded[] = "TFJobSucceeded";
 inline constexpr char kReasonFailed[] = "TFJobFailed";
 inline constexpr char kReasonSuspended[] = "TFJobSuspended";

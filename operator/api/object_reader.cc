@@ -121,20 +121,52 @@ std::optional<absl::Time> ObjectReader::Time(const std::string& key) {
   return std::nullopt;
 }
 
+std::vector<std::string> ObjectReader::Strings(const std::string& key) {
+  std::vector<std::string> strings;
+  for (const Json& entry : List(key)) {
+    if (entry.is_string()) {
+      strings.push_back(entry.get<std::string>());
+    } else {
+      Error(key, "Invalid value", absl::StrCat("must be a list of strings, not of ", entry.dump()));
+    }
+  }
+  return strings;
+}
+
+std::vector<int64_t> ObjectReader::Integers(const std::string& key, int64_t min, int64_t max) {
+  std::vector<int64_t> integers;
+  for (const Json& entry : List(key)) {
+    const bool fits = entry.is_number_integer() &&
+                      entry.get<double>() >= static_cast<double>(min) &&
+                      entry.get<double>() <= static_cast<double>(max);
+    if (fits) {
+      integers.push_back(entry.get<int64_t>());
+    } else {
+      Error(key, "Invalid value",
+            absl::StrCat(entry.dump(), " is no integer from ", min, " to ", max));
+    }
+  }
+  return integers;
+}
+
 ObjectReader ObjectReader::Object(const std::string& key) {
   return ObjectReader(Raw(key), PathOf(key), result_);
 }
 
+const Json& ObjectReader::List(const std::string& key) {
+  static const auto* const kEmpty = new Json(Json::array());
+  const Json* value = Raw(key);
+  if (value == nullptr) return *kEmpty;
+  if (value->is_array()) return *value;
+  Error(key, "Invalid value", absl::StrCat("must be a list, not ", TypeName(*value)));
+  return *kEmpty;
+}
+
 std::vector<ObjectReader> ObjectReader::Objects(const std::string& key) {
   std::vector<ObjectReader> readers;
-  const Json* value = Raw(key);
-  if (value == nullptr) return readers;
-  if (!value->is_array()) {
-    Error(key, "Invalid value", absl::StrCat("must be a list, not ", TypeName(*value)));
-    return readers;
-  }
-  for (size_t i = 0; i < value->size(); ++i) {
-    ObjectReader reader(&(*value)[i], absl::StrCat(PathOf(key), "[", i, "]"), result_);
+  const Json& list = List(key);
+  for (size_t i = 0; i < list.size(); ++i) {
+    ObjectReader reader(&list[i], absl::StrCat(PathOf(key), "[", i, "]"), result_);
     if (!reader.absent()) readers.push_back(std::move(reader));
   }
   return readers;

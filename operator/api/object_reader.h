@@ -31,6 +31,9 @@ class ObjectReader {
                                  int64_t max = std::numeric_limits<int64_t>::max());
   std::optional<int32_t> Int32(const std::string& key);
   std::map<std::string, std::string> StringMap(const std::string& key);
+  // The entries of a list; one of another type, or out of range, is an error and is left out.
+  std::vector<std::string> Strings(const std::string& key);
+  std::vector<int64_t> Integers(const std::string& key, int64_t min, int64_t max);
   std::optional<absl::Time> Time(const std::string& key);
   ObjectReader Object(const std::string& key);
   // The objects of a list; an entry that is no object is an error and is left out.
@@ -47,6 +50,9 @@ class ObjectReader {
   bool absent() const { return json_ == nullptr; }
 
  private:
+  // The list under `key`; empty where there is none, or no list (an error is noted).
+  const Json& List(const std::string& key);
+
   const Json* json_;
   std::string path_;
   ParsedTfJob* result_;

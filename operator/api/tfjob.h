@@ -32,9 +32,10 @@ struct ObjectMeta {
 };
 
 struct ReplicaSpec {
-  std::optional<int32_t> replicas;  // 1 after SetDefaults
-  std::string restart_policy;       // Never after SetDefaults
-  Json pod_template;                // PodTemplateSpec; null when absent
+  std::optional<int32_t> replicas;       // 1 after SetDefaults
+  std::string restart_policy;            // Never after SetDefaults
+  std::optional<int32_t> backoff_limit;  // additive: restarts of this type alone
+  Json pod_template;                     // PodTemplateSpec; null when absent
   bool operator==(const ReplicaSpec&) const = default;
 };
 
@@ -47,11 +48,29 @@ struct SchedulingPolicy {
   bool operator==(const SchedulingPolicy&) const = default;
 };
 
+struct ExitCodeSet {
+  bool in = true;  // false: all but the values
+  std::set<int> values;
+  bool operator==(const ExitCodeSet&) const = default;
+};
+
+// One rule of spec.runPolicy.failurePolicy, as in a Job's podFailurePolicy.
+struct FailureRule {
+  std::string action;                     // FailJob, RestartReplica, RestartJob or Ignore
+  std::set<std::string> types;            // canonical after SetDefaults; empty: all
+  std::optional<ExitCodeSet> exit_codes;  // of the container `tensorflow`
+  // Type → status, any of them. A rule with neither codes nor conditions matches every failed pod.
+  std::map<std::string, std::string> pod_conditions;
+  bool counts = true;  // its restarts count towards backoffLimit
+  bool operator==(const FailureRule&) const = default;
+};
+
 struct RunPolicy {
   std::string clean_pod_policy;  // None after SetDefaults
   std::optional<int32_t> ttl_seconds_after_finished;
   std::optional<int64_t> active_deadline_seconds;
   std::optional<int32_t> backoff_limit;
+  std::vector<FailureRule> failure_rules;  // the first that matches a failed pod decides
   bool suspend = false;
   std::optional<std::string> managed_by;
   std::optional<SchedulingPolicy> scheduling_policy;
@@ -100,6 +119,17 @@ struct ReplicaStatus {
   bool operator==(const ReplicaStatus&) const = default;
 };
 
+// Why one pod failed, for people.
+struct PodFailure {
+  std::string pod;
+  std::string uid;
+  std::optional<int> exit_code;  // nullopt: its container never ended
+  std::string reason;            // OOMKilled, Error, Evicted …
+  std::string message;           // the end of its termination message
+  std::optional<absl::Time> time;
+  bool operator==(const PodFailure&) const = default;
+};
+
 struct TfJobStatus {
   std::vector<Condition> conditions;  // newest change last
   std::map<std::string, ReplicaStatus> replica_statuses;
@@ -110,6 +140,8 @@ struct TfJobStatus {
   // may now be deleted (intent before effect), in the order of the charges. Those of pods that are
   // gone stay for a while: an operator that starts may be shown them again, by a list of the past.
   std::vector<std::string> charged_pods;
+  // Additive: the first failures and the last, by time.
+  std::vector<PodFailure> failures;
   // Additive: its tasks speak TLS with each other; decided once, when the job starts.
   bool task_tls = false;
   // Additive: of the training, as its chief last told it; stays when the job has ended.

@@ -3,6 +3,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "operator/api/failure_policy.h"
 #include "operator/api/names.h"
 #include "operator/api/object_reader.h"
 #include "operator/api/pod_fields.h"
@@ -80,6 +81,7 @@ RunPolicy ReadRunPolicy(ObjectReader policy) {
   out.ttl_seconds_after_finished = policy.Int32("ttlSecondsAfterFinished");
   out.active_deadline_seconds = policy.Integer("activeDeadlineSeconds");
   out.backoff_limit = policy.Int32("backoffLimit");
+  out.failure_rules = ReadFailurePolicy(policy.Object("failurePolicy"));
   out.suspend = policy.Bool("suspend");
   out.managed_by = policy.OptionalString("managedBy");
   out.scheduling_policy = ReadSchedulingPolicy(policy.Object("schedulingPolicy"));
@@ -91,6 +93,7 @@ ReplicaSpec ReadReplica(ObjectReader replica) {
   ReplicaSpec out;
   out.replicas = replica.Int32("replicas");
   out.restart_policy = replica.String("restartPolicy");
+  out.backoff_limit = replica.Int32("backoffLimit");
   CheckPodTemplate(replica.Object("template"));
   if (const Json* pod_template = replica.Raw("template");
       pod_template != nullptr && pod_template->is_object()) {
@@ -168,6 +171,15 @@ ReplicaStatus ReadReplicaStatus(ObjectReader status) {
   return out;
 }
 
+PodFailure ReadFailure(ObjectReader& failure) {
+  return {.pod = failure.String("pod"),
+          .uid = failure.String("uid"),
+          .exit_code = failure.Int32("exitCode"),
+          .reason = failure.String("reason"),
+          .message = failure.String("message"),
+          .time = failure.Time("time")};
+}
+
 TfJobStatus ReadStatus(ObjectReader status, ParsedTfJob* result) {
   TfJobStatus out;
   for (ObjectReader& condition : status.Objects("conditions")) {
@@ -184,6 +196,9 @@ TfJobStatus ReadStatus(ObjectReader status, ParsedTfJob* result) {
   out.last_reconcile_time = status.Time("lastReconcileTime");
   if (const Json* progress = status.Raw("progress"); progress != nullptr) {
     out.progress = ProgressStatusFromJson(*progress);
+  }
+  for (ObjectReader& failure : status.Objects("failures")) {
+    out.failures.push_back(ReadFailure(failure));
   }
   if (const Json* tls = status.Raw("taskTls"); tls != nullptr) out.task_tls = *tls == true;
   if (const Json* uids = status.Raw("chargedPods"); uids != nullptr && uids->is_array()) {

@@ -1,6 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
+#include "operator/api/failure_policy.h"
 #include "operator/api/names.h"
 #include "operator/api/progress_spec.h"
 #include "operator/api/tfjob.h"
@@ -65,12 +66,24 @@ Json SchedulingPolicyToJson(const SchedulingPolicy& policy) {
   return out;
 }
 
+Json FailureToJson(const PodFailure& failure) {
+  Json out = {{"pod", failure.pod}, {"uid", failure.uid}};
+  Put(out, "exitCode", failure.exit_code);
+  Put(out, "reason", failure.reason);
+  Put(out, "message", failure.message);
+  Put(out, "time", failure.time);
+  return out;
+}
+
 Json RunPolicyToJson(const RunPolicy& policy) {
   Json out = Json::object();
   Put(out, "cleanPodPolicy", policy.clean_pod_policy);
   Put(out, "ttlSecondsAfterFinished", policy.ttl_seconds_after_finished);
   Put(out, "activeDeadlineSeconds", policy.active_deadline_seconds);
   Put(out, "backoffLimit", policy.backoff_limit);
+  if (!policy.failure_rules.empty()) {
+    out["failurePolicy"] = FailurePolicyToJson(policy.failure_rules);
+  }
   if (policy.suspend) out["suspend"] = true;
   if (policy.managed_by) out["managedBy"] = *policy.managed_by;
   if (policy.scheduling_policy) {
@@ -93,6 +106,7 @@ Json SpecToJson(const TfJobSpec& spec) {
     Json& entry = types[type] = Json::object();
     Put(entry, "replicas", replica.replicas);
     Put(entry, "restartPolicy", replica.restart_policy);
+    Put(entry, "backoffLimit", replica.backoff_limit);
     if (!replica.pod_template.is_null()) entry["template"] = replica.pod_template;
   }
   return out;
@@ -127,6 +141,9 @@ Json StatusToJson(const TfJobStatus& status) {
   Put(out, "completionTime", status.completion_time);
   Put(out, "lastReconcileTime", status.last_reconcile_time);
   if (!status.charged_pods.empty()) out["chargedPods"] = status.charged_pods;
+  for (const PodFailure& failure : status.failures) {
+    out["failures"].push_back(FailureToJson(failure));
+  }
   if (status.task_tls) out["taskTls"] = true;
   if (status.progress) out["progress"] = ProgressStatusToJson(*status.progress);
   return out;

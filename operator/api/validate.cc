@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/nearest.h"
+#include "operator/api/failure_policy.h"
 #include "operator/api/names.h"
 #include "operator/api/progress_spec.h"
 #include "operator/api/quantity.h"
@@ -206,6 +207,7 @@ void CheckReplica(const std::string& key, const ReplicaSpec& replica, Errors& er
         {path, absl::StrCat("\"", key, "\": did you mean ", meant, "?"), "Unsupported value"});
   }
   CheckNotNegative(path + ".replicas", replica.replicas, errors);
+  CheckNotNegative(path + ".backoffLimit", replica.backoff_limit, errors);
   if (replica.replicas && *replica.replicas > kMaxReplicas) {
     errors.push_back({path + ".replicas",
                       absl::StrCat(*replica.replicas, ": must be at most ", kMaxReplicas),
@@ -248,6 +250,7 @@ std::vector<FieldError> Validate(const TfJob& job) {
   Errors errors;
   CheckName(job.metadata, errors);
   CheckRunPolicy(job.spec.run_policy, errors);
+  CheckFailurePolicy(job.spec, errors);
   CheckEnum("spec.successPolicy", job.spec.success_policy, {kSuccessDefault, kSuccessAllWorkers},
             errors);
   if (job.spec.progress) CheckProgressSpec(*job.spec.progress, errors);

@@ -8,28 +8,36 @@
 namespace tfjob {
 namespace {
 
-int KubeletRestarts(const Context& context) {
+bool IsOf(const std::string& type, const std::string& wanted) {
+  return wanted.empty() || type == wanted;
+}
+
+int KubeletRestarts(const Context& context, const std::string& type = "") {
   int restarts = 0;
   for (const Replica& replica : context.replicas.wanted) {
-    if (replica.state != ReplicaState::kRunning) continue;
+    if (replica.state != ReplicaState::kRunning || !IsOf(replica.type, type)) continue;
     if (context.policy_of(replica.type) == kRestartNever) continue;
     restarts += replica.pod->restart_count;
   }
   return restarts;
 }
 
-int ChargedRestarts(const Context& context) {
+int ChargedRestarts(const Context& context, const std::string& wanted = "") {
   int restarts = 0;
   for (const auto& [type, status] : context.plan.status.replica_statuses) {
-    restarts += status.restarts;
+    if (IsOf(type, wanted)) restarts += status.restarts;
   }
   return restarts;
 }
 
-int RestartsWanted(const Context& context) {
+// Of one type, or of all: "".
+int RestartsWanted(const Context& context, const std::string& type = "") {
+  if (const Replica* cause = NewGangRestart(context)) {
+    return cause->rule->counts && (type.empty() || type == cause->type);
+  }
   int wanted = 0;
   for (const Replica& replica : context.replicas.wanted) {
-    if (replica.state != ReplicaState::kRetry) continue;
+    if (replica.state != ReplicaState::kRetry || !IsOf(replica.type, type)) continue;
     if (!IsCharged(context.plan.status, *replica.pod)) ++wanted;
   }
   return wanted;
@@ -54,24 +62,32 @@ bool HasNewFailureAtLimitZero(const Context& context, int limit) {
   return limit == 0 && failed > failed_before && active != total;
 }
 
-bool IsExceeded(const Context& context, int limit) {
-  const int kubelet = KubeletRestarts(context);
+bool IsExceeded(const Context& context, int limit, const std::string& type = "") {
+  const int kubelet = KubeletRestarts(context, type);
   if (context.options.compat_v19) {
     return (kubelet > 0 && kubelet >= limit) || HasNewFailureAtLimitZero(context, limit);
   }
-  const int done = kubelet + ChargedRestarts(context);
-  return (kubelet > 0 && done >= limit) ||
-         (RestartsWanted(context) > 0 && done + RestartsWanted(context) > limit);
+  const int done = kubelet + ChargedRestarts(context, type);
+  const int wanted = RestartsWanted(context, type);
+  return (kubelet > 0 && done >= limit) || (wanted > 0 && done + wanted > limit);
 }
 
 }  // namespace
 
 void CheckBackoff(Context& context) {
   const std::optional<int32_t> limit = context.job.spec.run_policy.backoff_limit;
-  if (!limit || !IsExceeded(context, *limit)) return;
-  Finish(context, kFailed,
-         absl::StrCat("Job ", context.job.metadata.name,
-                      " has failed because it has reached the specified backoff limit"));
+  if (limit && IsExceeded(context, *limit)) {
+    return Finish(context, kFailed,
+                  absl::StrCat("Job ", context.job.metadata.name,
+                               " has failed because it has reached the specified backoff limit"));
+  }
+  if (context.options.compat_v19) return;
+  for (const auto& [type, replica] : *context.job.spec.replicas) {
+    if (!replica.backoff_limit || !IsExceeded(context, *replica.backoff_limit, type)) continue;
+    return Finish(context, kFailed,
+                  absl::StrCat("Job ", context.job.metadata.name, " has failed because its ", type,
+                               " replicas have reached their backoff limit"));
+  }
 }
 
 }  // namespace tfjob

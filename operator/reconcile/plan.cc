@@ -11,6 +11,7 @@
 #include "operator/reconcile/clean.h"
 #include "operator/reconcile/context.h"
 #include "operator/reconcile/deadline.h"
+#include "operator/reconcile/failures.h"
 #include "operator/reconcile/gang.h"
 #include "operator/reconcile/pods.h"
 #include "operator/reconcile/restart.h"
@@ -92,6 +93,7 @@ void DecideAsV19(Context& context) {
 // since.
 void Decide(Context& context) {
   CountReplicas(context);
+  NoteFailures(context);
   JudgeReplicas(context);
   if (!IsFinished(context.plan.status)) CheckBackoff(context);
   if (!IsFinished(context.plan.status)) CheckDeadline(context);

@@ -35,6 +35,12 @@ struct PodView {
   bool ready = false;
   bool task_tls = false;   // its task speaks TLS with the others
   bool disrupted = false;  // condition DisruptionTarget=True: evicted, pre-empted, node lost
+  // Of a pod in phase Failed: its conditions (type → status), and how its container `tensorflow`
+  // ended. Empty for others, so that pods that run cost no memory for it.
+  std::map<std::string, std::string> failed_conditions;
+  std::string end_reason;   // OOMKilled, Error …
+  std::string end_message;  // the end of its termination message, at most 1 KiB
+  std::optional<absl::Time> end_time;
   // Its controlling owner is a TFJob of the name in its labels: with another uid than the job's it
   // is a leftover of an earlier job of that name, and the garbage collector is on its way.
   bool owned_by_namesake = false;

@@ -10,6 +10,7 @@
 #include "operator/reconcile/children.h"
 #include "operator/reconcile/cluster.h"
 #include "operator/reconcile/gang.h"
+#include "operator/reconcile/restart.h"
 #include "operator/reconcile/status.h"
 #include "operator/reconcile/task_tls.h"
 
@@ -78,6 +79,7 @@ void PlanChildren(Context& context) {
         ReplicaName(job_name, replica->type, replica->index), LowerReplicaType(replica->type),
         replica->index, BuildService(context.job, replica->type, replica->index, context.options)});
   }
+  if (IsGangLeaving(context)) return;
   std::optional<base::ClusterSpec> cluster;  // built only if a pod needs it
   for (const Replica* replica : ordered) {
     const std::string name = ReplicaName(job_name, replica->type, replica->index);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "operator/api/names.h"
+#include "operator/reconcile/failures.h"
 #include "operator/reconcile/restart.h"
 
 namespace tfjob {
@@ -17,18 +18,20 @@ bool RecordedAsSucceeded(const TfJob& job, const Replica& replica) {
          it->second.succeeded_indexes.contains(replica.index);
 }
 
-ReplicaState StateOfPod(const PodView& pod, const std::string& restart_policy,
+// `is_charged`: a restart of the job as a whole has it on record.
+ReplicaState StateOfPod(const PodView& pod, const Replica& replica,
+                        const std::string& restart_policy, bool is_charged,
                         const PlanOptions& options) {
   if (pod.phase == PodPhase::kSucceeded) return ReplicaState::kSucceeded;
   const bool judge_while_deleted = options.compat_v19 && pod.phase == PodPhase::kFailed;
   if (pod.deletion_time && !judge_while_deleted) return ReplicaState::kTerminating;
   switch (pod.phase) {
-    case PodPhase::kRunning:
-      return ReplicaState::kRunning;
     case PodPhase::kFailed:
-      return ClassifyFailure(pod, restart_policy, options);
+      return ClassifyFailure(pod, replica.rule, restart_policy, options);
+    case PodPhase::kRunning:
+      return is_charged ? ReplicaState::kGangRestart : ReplicaState::kRunning;
     default:
-      return ReplicaState::kPending;
+      return is_charged ? ReplicaState::kGangRestart : ReplicaState::kPending;
   }
 }
 
@@ -84,7 +87,13 @@ class Classifier {
   }
 
   Replicas Finish() && {
-    for (Replica& replica : out_.wanted) replica.state = StateOf(replica);
+    for (Replica& replica : out_.wanted) {
+      if (replica.pod != nullptr && replica.pod->phase == PodPhase::kFailed &&
+          !options_.compat_v19) {
+        replica.rule = RuleFor(job_, replica.type, *replica.pod);
+      }
+      replica.state = StateOf(replica);
+    }
     return std::move(out_);
   }
 
@@ -99,8 +108,9 @@ class Classifier {
     // An index that has succeeded never runs again, whatever became of its pod.
     if (!options_.compat_v19 && RecordedAsSucceeded(job_, replica)) return ReplicaState::kSucceeded;
     if (replica.pod != nullptr) {
-      return StateOfPod(*replica.pod, job_.spec.replicas->at(replica.type).restart_policy,
-                        options_);
+      const bool is_charged = may_restart_job_ && IsCharged(job_.status, *replica.pod);
+      return StateOfPod(*replica.pod, replica, job_.spec.replicas->at(replica.type).restart_policy,
+                        is_charged, options_);
     }
     if (foreign_names_.empty()) return ReplicaState::kMissing;
     return foreign_names_.contains(NameOf(replica)) ? ReplicaState::kBlocked
@@ -109,6 +119,7 @@ class Classifier {
 
   const TfJob& job_;
   const PlanOptions& options_;
+  const bool may_restart_job_ = !options_.compat_v19 && MayRestartJob(job_);
   Replicas out_;
   std::map<Key, Replica*> places_;
   std::set<std::string> foreign_names_;

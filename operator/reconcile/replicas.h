@@ -17,6 +17,7 @@ enum class ReplicaState {
   kRetry,        // phase Failed, to be replaced; the replacement counts as a restart
   kDisrupted,    // phase Failed by eviction, pre-emption or node loss: replaced without counting
   kFailed,       // phase Failed for good
+  kGangRestart,  // Pending or Running, to be deleted because the job restarts as a whole
   kTerminating,  // being deleted: neither active nor failed, replaced once it is gone
 };
 
@@ -26,6 +27,7 @@ struct Replica {
   int index = 0;
   ReplicaState state = ReplicaState::kMissing;
   const PodView* pod = nullptr;
+  const FailureRule* rule = nullptr;  // of the failure policy, that decided about its failed pod
   const ServiceView* service = nullptr;
 };
 

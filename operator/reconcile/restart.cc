@@ -1,12 +1,12 @@
 #include "operator/reconcile/restart.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/reconcile/failures.h"
 #include "operator/reconcile/status.h"
 
 namespace tfjob {
@@ -14,18 +14,17 @@ namespace {
 
 constexpr absl::Duration kMaxRestartDelay = absl::Minutes(5);
 
-// status.reason of pods that the cluster, not the program, ended.
-constexpr std::array<const char*, 6> kDisruptionReasons = {
-    "Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"};
-
-bool IsDisrupted(const PodView& pod) {
-  return pod.disrupted || std::any_of(kDisruptionReasons.begin(), kDisruptionReasons.end(),
-                                      [&](const char* reason) { return pod.reason == reason; });
-}
-
 std::string RestartingMessage(const Context& context, const std::string& type) {
   return absl::StrCat("job ", context.job.metadata.name, " is restarting because ", type,
                       " replica(s) failed.");
+}
+
+// The restart goes on record in this pass, and its back-off begins.
+void BeginDelay(Context& context) {
+  for (Condition& condition : context.plan.status.conditions) {
+    if (condition.type == kRestarting) condition.last_update_time = context.observed.now;
+  }
+  context.write_status_first = true;
 }
 
 // The restart of this pod is on record, so that it may be deleted now; if not, it is put on record.
@@ -34,18 +33,36 @@ bool ChargeOnce(Context& context, const Replica& replica) {
   if (IsCharged(status, *replica.pod)) return true;
   status.charged_pods.push_back(replica.pod->uid);
   ++status.replica_statuses[replica.type].restarts;
-  for (Condition& condition : status.conditions) {
-    if (condition.type == kRestarting) condition.last_update_time = context.observed.now;
-  }
-  context.write_status_first = true;
+  BeginDelay(context);
   return false;
 }
 
+// Puts a restart of the job as a whole on record: all pods that have not succeeded may be deleted.
+// It counts once, however many pods have failed.
+void ChargeJob(Context& context, const Replica& cause) {
+  TfJobStatus& status = context.plan.status;
+  const std::string message =
+      absl::StrCat("job ", context.job.metadata.name, " is restarting as a whole because pod ",
+                   cause.pod->name, " failed: ", NameOf(*cause.rule, context.job));
+  SetCondition(context, kRestarting, kTrue, kReasonJobRestarting, message);
+  AddExitEvents(context, {&cause});
+  AddEvent(context, "Warning", kReasonJobRestarting, message);
+  for (const Replica& replica : context.replicas.wanted) {
+    if (replica.pod == nullptr || replica.state == ReplicaState::kSucceeded) continue;
+    if (!IsCharged(status, *replica.pod)) status.charged_pods.push_back(replica.pod->uid);
+  }
+  if (cause.rule->counts) ++status.replica_statuses[cause.type].restarts;
+  BeginDelay(context);
+}
+
 // How long the replacement waits after its restart was put on record: not at all while each replica
-// of the type has had one restart on average, then 1 s, doubled with each round of restarts.
+// of the type has had one restart on average (the job as a whole: one), then 1 s, doubled with each
+// round of restarts.
 absl::Duration RestartDelay(Context& context, const std::string& type) {
   const int restarts = context.plan.status.replica_statuses[type].restarts;
-  const int rounds = (restarts - 1) / std::max(1, ReplicaCount(context.job.spec, type));
+  const int in_a_round =
+      MayRestartJob(context.job) ? 1 : std::max(1, ReplicaCount(context.job.spec, type));
+  const int rounds = (restarts - 1) / in_a_round;
   if (restarts < 1 || rounds < 1) return absl::ZeroDuration();
   return std::min(kMaxRestartDelay, absl::Seconds(1LL << std::min(rounds - 1, 20)));
 }
@@ -91,8 +108,32 @@ bool IsCharged(const TfJobStatus& status, const PodView& pod) {
 
 bool IsRetryableExitCode(int exit_code) { return exit_code >= 128; }
 
-ReplicaState ClassifyFailure(const PodView& pod, const std::string& restart_policy,
-                             const PlanOptions& options) {
+const Replica* NewGangRestart(const Context& context) {
+  const Replica* found = nullptr;
+  for (const Replica& replica : context.replicas.wanted) {
+    if (replica.rule == nullptr || replica.rule->action != kRestartJob) continue;
+    if (replica.pod->deletion_time || IsCharged(context.plan.status, *replica.pod)) continue;
+    if (found == nullptr || (replica.rule->counts && !found->rule->counts)) found = &replica;
+  }
+  return found;
+}
+
+bool IsGangLeaving(const Context& context) {
+  if (context.options.compat_v19 || !MayRestartJob(context.job)) return false;
+  const auto& wanted = context.replicas.wanted;
+  return std::any_of(wanted.begin(), wanted.end(), [&](const Replica& replica) {
+    return replica.pod != nullptr && replica.state != ReplicaState::kSucceeded &&
+           IsCharged(context.plan.status, *replica.pod);
+  });
+}
+
+ReplicaState ClassifyFailure(const PodView& pod, const FailureRule* rule,
+                             const std::string& restart_policy, const PlanOptions& options) {
+  if (rule != nullptr) {
+    if (rule->action == kFailJob) return ReplicaState::kFailed;
+    const bool counts = rule->action != kIgnore && rule->counts;
+    return counts ? ReplicaState::kRetry : ReplicaState::kDisrupted;
+  }
   if (restart_policy == kRestartNever) return ReplicaState::kFailed;
   if (!options.compat_v19 && IsDisrupted(pod)) return ReplicaState::kDisrupted;
   if (restart_policy == kRestartOnFailure || restart_policy == kRestartAlways) {
@@ -119,6 +160,8 @@ void AddExitEvents(Context& context, const std::vector<const Replica*>& replicas
 
 void PlanRestarts(Context& context) {
   ForgetGonePods(context);
+  if (const Replica* cause = NewGangRestart(context)) return ChargeJob(context, *cause);
+  bool gang_waits = false;
   std::map<std::string, std::vector<const Replica*>> begun;  // restarts that begin in this pass
   for (const Replica& replica : context.replicas.wanted) {
     const bool is_retry = replica.state == ReplicaState::kRetry;
@@ -131,8 +174,14 @@ void PlanRestarts(Context& context) {
       continue;
     }
     if (is_new && !is_charged) begun[replica.type].push_back(&replica);
-    if (is_charged && MustWait(context, replica.type)) continue;
+    if (is_charged && MustWait(context, replica.type)) {
+      gang_waits = true;
+      continue;
+    }
     Delete(context, replica);
+  }
+  for (const Replica& replica : context.replicas.wanted) {
+    if (replica.state == ReplicaState::kGangRestart && !gang_waits) Delete(context, replica);
   }
   for (const auto& [type, replicas] : begun) {
     AddExitEvents(context, replicas);

@@ -123,6 +123,9 @@ void CountReplicas(Context& context) {
       case ReplicaState::kFailed:
         ++status.failed;
         break;
+      case ReplicaState::kGangRestart:
+        if (replica.pod->phase == PodPhase::kRunning) ++status.active;
+        break;
       case ReplicaState::kTerminating:
         // v1.9 counts a running pod that is being deleted as failed.
         if (context.options.compat_v19 && replica.pod->phase == PodPhase::kRunning) ++status.failed;

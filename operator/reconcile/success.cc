@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/reconcile/failures.h"
 #include "operator/reconcile/restart.h"
 #include "operator/reconcile/status.h"
 
@@ -70,6 +71,20 @@ void FailBecauseOf(Context& context, const std::string& type, int failed) {
   }
 }
 
+// A rule of the failure policy fails the job because of a pod of this type.
+bool FailByRule(Context& context, const std::string& type) {
+  for (const Replica& replica : context.replicas.wanted) {
+    if (replica.type != type || replica.state != ReplicaState::kFailed || !replica.rule) continue;
+    AddExitEvents(context, {&replica});
+    Finish(context, kFailed,
+           absl::StrCat("TFJob ", JobKey(context), " has failed because pod ", replica.pod->name,
+                        " did: ", NameOf(*replica.rule, context.job)),
+           "Warning");
+    return true;
+  }
+  return false;
+}
+
 void Succeed(Context& context) {
   Finish(context, kSucceeded, absl::StrCat("TFJob ", JobKey(context), " successfully completed."));
 }
@@ -83,6 +98,7 @@ void JudgeByDefault(Context& context, const std::string& type) {
   if (Decides(context, type) && HasSucceeded(context, type)) return Succeed(context);
   const int failed = context.replicas.Count(type, ReplicaState::kFailed);
   if (failed == 0) return;
+  if (FailByRule(context, type)) return;
   if (!ToleratesFailure(context, type)) return FailBecauseOf(context, type, failed);
   if (!Decides(context, type) || !AllWorkersOver(context)) return;
   const bool some_suffice = context.job.spec.success_policy != kSuccessAllWorkers &&
@@ -131,7 +147,8 @@ void JudgeReplicas(Context& context) {
 void UpdateRunning(Context& context) {
   const auto& wanted = context.replicas.wanted;
   const bool restarting = std::any_of(wanted.begin(), wanted.end(), [](const Replica& replica) {
-    return replica.state == ReplicaState::kRetry || replica.state == ReplicaState::kDisrupted;
+    return replica.state == ReplicaState::kRetry || replica.state == ReplicaState::kDisrupted ||
+           replica.state == ReplicaState::kGangRestart;
   });
   if (restarting) return;
   const bool running = std::any_of(wanted.begin(), wanted.end(), [&](const Replica& replica) {
