@@ -28,6 +28,7 @@ def changed(path, value, base=None):
 
 
 WORKER = 'spec/tfReplicaSpecs/Worker'
+RULE = 'spec/runPolicy/failurePolicy/rules'
 POLICY = 'spec/runPolicy'
 CONTAINERS = 'spec.tfReplicaSpecs[Worker].template.spec.containers'
 
@@ -98,6 +99,19 @@ RULES = [
      changed('spec/cleanPodPolicy', 'All')),
     ('flat backoffLimit of old manifests', changed('spec/backoffLimit', -1), ['greater than or equal to 0'],
      changed('spec/backoffLimit', 6)),
+    ('backoffLimit of a type', changed(WORKER + '/backoffLimit', -1), ['greater than or equal to 0'],
+     changed(WORKER + '/backoffLimit', 0)),
+    ('failurePolicy does what there is', changed(RULE, [{'action': 'Restart'}]), ['Unsupported value: "Restart"', '"RestartJob"'],
+     changed(RULE, [{'action': 'RestartJob', 'replicaTypes': ['Worker'], 'onPodConditions': [{'type': 'DisruptionTarget'}]}])),
+    ('codes or conditions', changed(RULE, [{'action': 'FailJob', 'onExitCodes': {'operator': 'In', 'values': [1]},
+                                            'onPodConditions': [{'type': 'DisruptionTarget'}]}]),
+     ['must not have both onExitCodes and onPodConditions'],
+     changed(RULE, [{'action': 'FailJob', 'onExitCodes': {'operator': 'NotIn', 'values': [0, 1]}}])),
+    ('exit code 0 is no failure', changed(RULE, [{'action': 'Ignore', 'onExitCodes': {'operator': 'In', 'values': [0]}}]),
+     ['0 is the exit code of success'],
+     changed(RULE, [{'action': 'Ignore', 'onExitCodes': {'operator': 'In', 'values': [255]}}])),
+    ('what counts', changed(RULE, [{'action': 'Ignore', 'countTowardsBackoffLimit': False}]),
+     ['RestartReplica and RestartJob only'], changed(RULE, [{'action': 'RestartJob', 'countTowardsBackoffLimit': False}])),
     ('ports are ports', changed('spec/progress', {'port': 0}), ['spec.progress.port: Invalid value', 'must be from 1 to 65535'],
      changed('spec/progress', {'port': 65535})),
     ('numbers of ports are no strings', changed('spec/progress', {'port': '9100'}),

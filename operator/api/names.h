@@ -77,7 +77,6 @@ inline constexpr char kFalse[] = "False";
 inline constexpr char kReasonCreated[] = "TFJobCreated";
 inline constexpr char kReasonRunning[] = "TFJobRunning";
 inline constexpr char kReasonRestarting[] = "TFJobRestarting";
-inline constexpr char kReasonJobRestarting[] = "TFJobRestartingAsAWhole";
 inline constexpr char kReasonSucceeded[] = "TFJobSucceeded";
 inline constexpr char kReasonFailed[] = "TFJobFailed";
 inline constexpr char kReasonSuspended[] = "TFJobSuspended";

@@ -36,6 +36,10 @@ struct JobBuilder {
     job.spec.run_policy.backoff_limit = limit;
     return *this;
   }
+  JobBuilder& Rule(FailureRule rule) {
+    job.spec.run_policy.failure_rules.push_back(std::move(rule));
+    return *this;
+  }
   JobBuilder& Deadline(int seconds) {
     job.spec.run_policy.active_deadline_seconds = seconds;
     return *this;

@@ -25,14 +25,13 @@ ReplicaState StateOfPod(const PodView& pod, const Replica& replica,
   if (pod.phase == PodPhase::kSucceeded) return ReplicaState::kSucceeded;
   const bool judge_while_deleted = options.compat_v19 && pod.phase == PodPhase::kFailed;
   if (pod.deletion_time && !judge_while_deleted) return ReplicaState::kTerminating;
-  switch (pod.phase) {
-    case PodPhase::kFailed:
-      return ClassifyFailure(pod, replica.rule, restart_policy, options);
-    case PodPhase::kRunning:
-      return is_charged ? ReplicaState::kGangRestart : ReplicaState::kRunning;
-    default:
-      return is_charged ? ReplicaState::kGangRestart : ReplicaState::kPending;
+  ReplicaState state = ReplicaState::kPending;
+  if (pod.phase == PodPhase::kRunning) state = ReplicaState::kRunning;
+  if (pod.phase == PodPhase::kFailed) {
+    state = ClassifyFailure(pod, replica.rule, restart_policy, options);
+    if (state != ReplicaState::kFailed) return state;
   }
+  return is_charged ? ReplicaState::kGangRestart : state;
 }
 
 // Of two pods for one index, the one with the derived name that is not on its way out.

@@ -17,7 +17,7 @@ enum class ReplicaState {
   kRetry,        // phase Failed, to be replaced; the replacement counts as a restart
   kDisrupted,    // phase Failed by eviction, pre-emption or node loss: replaced without counting
   kFailed,       // phase Failed for good
-  kGangRestart,  // Pending or Running, to be deleted because the job restarts as a whole
+  kGangRestart,  // not over, or Failed for good, and to be deleted: the job restarts as a whole
   kTerminating,  // being deleted: neither active nor failed, replaced once it is gone
 };
 

@@ -44,9 +44,9 @@ void ChargeJob(Context& context, const Replica& cause) {
   const std::string message =
       absl::StrCat("job ", context.job.metadata.name, " is restarting as a whole because pod ",
                    cause.pod->name, " failed: ", NameOf(*cause.rule, context.job));
-  SetCondition(context, kRestarting, kTrue, kReasonJobRestarting, message);
+  SetCondition(context, kRestarting, kTrue, kReasonRestarting, message);
   AddExitEvents(context, {&cause});
-  AddEvent(context, "Warning", kReasonJobRestarting, message);
+  AddEvent(context, "Warning", kReasonRestarting, message);
   for (const Replica& replica : context.replicas.wanted) {
     if (replica.pod == nullptr || replica.state == ReplicaState::kSucceeded) continue;
     if (!IsCharged(status, *replica.pod)) status.charged_pods.push_back(replica.pod->uid);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "operator/reconcile/builders.h"
+#include "operator/reconcile/failures.h"
 #include "operator/reconcile/restart.h"
 
 namespace tfjob {
@@ -65,7 +66,7 @@ class Simulator {
   }
 
   void ExpectSettled() {
-    EXPECT_TRUE(IsFinished(truth_.job.status));
+    EXPECT_TRUE(IsFinished(truth_.job.status)) << ToJson(truth_.job).dump(1);
     cache_ = truth_;
     EXPECT_TRUE(truth_.pod_groups.empty());
     const Plan plan = MakePlan(cache_, options_);
@@ -94,7 +95,7 @@ class Simulator {
       pod.phase = PodPhase::kFailed;
       pod.disrupted = true;
     } else if (pod.phase == PodPhase::kRunning && Chance(0.04)) {
-      constexpr int kCodes[] = {0, 137, 143, 138, 0, 137, 143, 1};
+      constexpr int kCodes[] = {0, 137, 143, 138, 0, 137, 143, 1};  // see also RandomRule
       End(pod, pod.type == "ps" ? 137 : kCodes[Pick(8)]);
     }
   }
@@ -202,6 +203,7 @@ class Simulator {
     const std::string type = CanonicalReplicaType(create.type);
     EXPECT_LT(create.index, ReplicaCount(truth_.job.spec, type)) << create.name;
     EXPECT_FALSE(recorded_.contains({create.type, create.index})) << create.name << " runs again";
+    ExpectWholeRestart(create.name);
     for (const PodView& pod : truth_.pods) {
       if (pod.name == create.name) return;  // AlreadyExists, and it is ours
     }
@@ -211,6 +213,19 @@ class Simulator {
                            .type = create.type,
                            .index = create.index,
                            .task_tls = task_tls});
+  }
+  // Where the job restarts as a whole, no new pod meets one of before, as far as the operator sees.
+  void ExpectWholeRestart(const std::string& name) {
+    if (!MayRestartJob(truth_.job)) return;
+    for (const PodView& pod : cache_.pods) {
+      if (pod.phase == PodPhase::kSucceeded || IsRecorded(pod)) continue;
+      EXPECT_FALSE(IsCharged(truth_.job.status, pod)) << name << " beside " << pod.name;
+    }
+  }
+  // A rule says that the restart of this failed pod does not count.
+  bool IsFree(const PodView& pod) const {
+    const FailureRule* rule = RuleFor(truth_.job, CanonicalReplicaType(pod.type), pod);
+    return rule == nullptr ? pod.disrupted : rule->action == kIgnore || !rule->counts;
   }
   void Execute(const CreateService& create) {
     for (const ServiceView& service : truth_.services) {
@@ -227,8 +242,12 @@ class Simulator {
     for (PodView& pod : truth_.pods) {
       if (pod.uid != gone.uid || pod.deletion_time) continue;
       pod.deletion_time = truth_.now;
-      const bool is_restart = pod.phase == PodPhase::kFailed && !pod.disrupted;
-      if (is_restart && !IsFinished(truth_.job.status)) ++replaced_;
+      if (IsFinished(truth_.job.status)) continue;
+      const bool is_charged = IsCharged(truth_.job.status, pod);
+      const bool is_restart = pod.phase == PodPhase::kFailed && !IsFree(pod);
+      EXPECT_TRUE(!is_restart || is_charged) << pod.name << " was not put on record";
+      EXPECT_TRUE(pod.phase == PodPhase::kFailed || is_charged) << pod.name << " is well";
+      if (is_restart && !MayRestartJob(truth_.job)) ++replaced_;
     }
   }
   void Execute(const DeleteService& gone) {
@@ -271,6 +290,11 @@ class Simulator {
     for (const auto& [type, replica] : status.replica_statuses) restarts += replica.restarts;
     EXPECT_LE(replaced_, restarts) << "a restart was not put on record";
     EXPECT_LE(restarts, truth_.job.spec.run_policy.backoff_limit.value_or(restarts));
+    const std::optional<int32_t> of_workers = truth_.job.spec.replicas->at(kWorker).backoff_limit;
+    if (of_workers && status.replica_statuses.contains(kWorker)) {
+      EXPECT_LE(status.replica_statuses.at(kWorker).restarts, *of_workers);
+    }
+    EXPECT_LE(status.failures.size(), kFirstFailures + kLastFailures);
     EXPECT_EQ(truth_.pods.front().uid, kDecoyUid);
     EXPECT_EQ(truth_.services.front().uid, kDecoyUid);
     std::set<std::string> names;
@@ -299,6 +323,18 @@ class Simulator {
   int next_uid_ = 0;
 };
 
+// A rule that may meet what Disturb does.
+FailureRule RandomRule(std::mt19937& random) {
+  const auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
+  const char* const actions[] = {kFailJob, kRestartReplica, kRestartJob, kIgnore};
+  FailureRule rule{.action = actions[pick(4)], .counts = pick(3) > 0};
+  if (pick(3) == 0) rule.types = {pick(2) == 0 ? kWorker : kPs};
+  const int on = pick(3);
+  if (on == 0) rule.exit_codes = {.in = pick(2) == 0, .values = {137, 1}};
+  if (on == 1) rule.pod_conditions = {{kDisruptionTarget, kTrue}};
+  return rule;
+}
+
 // Up to seven pods of any mix of types and policies.
 JobBuilder RandomJob(std::mt19937& random) {
   const auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
@@ -313,6 +349,8 @@ JobBuilder RandomJob(std::mt19937& random) {
   if (pick(3) == 0) job.Backoff(pick(6));
   if (pick(4) == 0) job.Deadline(10 + pick(60));
   if (pick(6) == 0) job.Dynamic();
+  for (int rules = pick(3) == 0 ? 1 + pick(2) : 0; rules > 0; --rules) job.Rule(RandomRule(random));
+  if (pick(5) == 0) job.job.spec.replicas->at(kWorker).backoff_limit = pick(4);
   return job;
 }
 

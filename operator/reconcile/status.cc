@@ -124,7 +124,8 @@ void CountReplicas(Context& context) {
         ++status.failed;
         break;
       case ReplicaState::kGangRestart:
-        if (replica.pod->phase == PodPhase::kRunning) ++status.active;
+        status.active += replica.pod->phase == PodPhase::kRunning;
+        status.failed += replica.pod->phase == PodPhase::kFailed;
         break;
       case ReplicaState::kTerminating:
         // v1.9 counts a running pod that is being deleted as failed.
