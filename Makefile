@@ -16,7 +16,7 @@ help:  ## list these targets
 deps:  ## install the missing Debian packages of cmake/packages.txt (nothing to do: 0.1 s)
 	@sh cmake/deps.sh build
 
-deps-check:  ## the same, and the tools of `make fuzz`, `make tidy` and `make format`
+deps-check:  ## the same, and the tools of `make test-asan`, `make fuzz`, `make tidy` and `make format`
 	@sh cmake/deps.sh build check
 
 python-deps: deps  ## TensorFlow and TensorBoard in build/venv: tests then read our files with them
@@ -34,7 +34,7 @@ test: build  ## build and run every test
 	@test -x $(VENV)/bin/python || \
 	  echo "Tests that read our files with TensorFlow were skipped: make python-deps, then make test."
 
-test-asan: deps  ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+test-asan: deps-check  ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --preset asan -Wno-dev >/dev/null
 	@cmake --build --preset asan -j $(JOBS)
 	@sh cmake/test.sh asan $(JOBS)

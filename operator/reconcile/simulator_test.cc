@@ -354,7 +354,7 @@ JobBuilder RandomJob(std::mt19937& random) {
   return job;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef TRAINYARD_SANITIZED
 constexpr int kHistories = 500;  // a shard; sanitizers make each one slow
 #else
 constexpr int kHistories = 10'000;  // a shard
