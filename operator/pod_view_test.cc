@@ -54,6 +54,25 @@ TEST(PodViewOf, KnowsItsIpButNotThatOfItsNode) {
   EXPECT_EQ(PodViewOf(pod).ip, "");
 }
 
+TEST(PodViewOf, SaysHowAFailedPodEnded) {
+  Json pod = Pod();
+  Json& terminated = pod["status"]["containerStatuses"][1]["state"]["terminated"];
+  terminated["reason"] = "OOMKilled";
+  terminated["finishedAt"] = "2026-01-02T03:04:05Z";
+  std::string words = "é";  // two bytes, of which the cut would leave one
+  words.append(1023, 'x');
+  terminated["message"] = words;
+  const PodView view = PodViewOf(pod);
+  EXPECT_EQ(view.end_reason, "OOMKilled");
+  EXPECT_EQ(view.end_message, std::string(1023, 'x'));
+  EXPECT_EQ(view.end_time, absl::FromUnixSeconds(1767323045));
+  EXPECT_EQ(view.failed_conditions.at("Ready"), kFalse);
+  EXPECT_EQ(view.failed_conditions.at(kDisruptionTarget), kTrue);
+  pod["status"]["phase"] = "Running";
+  EXPECT_EQ(PodViewOf(pod).end_reason, "");
+  EXPECT_TRUE(PodViewOf(pod).failed_conditions.empty());
+}
+
 TEST(PodViewOf, SeesWhetherItsTaskSpeaksTls) {
   Json pod = Pod();
   EXPECT_FALSE(PodViewOf(pod).task_tls);
