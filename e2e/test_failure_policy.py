@@ -17,7 +17,7 @@ def uids(t):
 
 
 def restarts(t, kind):
-    return t.status()['replicaStatuses'][kind].get('restarts', 0)
+    return t.status().get('replicaStatuses', {}).get(kind, {}).get('restarts', 0)
 
 
 @case()
