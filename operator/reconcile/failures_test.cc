@@ -181,8 +181,11 @@ TEST(RestartJob, SparesReplicasThatHaveSucceeded) {
 }
 
 TEST(RestartJob, TakesAWorkerWithItWhoseFailureWasTolerated) {
-  World world(MakeJob("j").Ps(1, kRestartExitCode).Workers(2).Dynamic().Rule(
-      {.action = kRestartJob, .types = {kPs}}));
+  World world(MakeJob("j")
+                  .Ps(1, kRestartExitCode)
+                  .Workers(2)
+                  .Dynamic()
+                  .Rule({.action = kRestartJob, .types = {kPs}}));
   world.Pod(kPs, 0, kPodFailed, 137);
   world.Pod(kWorker, 0);
   world.Pod(kWorker, 1, kPodFailed, 1);
