@@ -38,7 +38,7 @@ class ProgressWatchImpl : public ProgressWatch {
     absl::MutexLock lock(&mutex_);
     if (wake_ < 0 || thread_.joinable())
       return;  // without it there is no progress, and that is all
-    thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
+    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   }
 
   void Stop() override {
@@ -108,7 +108,7 @@ class ProgressWatchImpl : public ProgressWatch {
     std::unique_ptr<ProgressAsk> ask;
   };
 
-  void Wake() {
+  void Wake() const {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t size = ::write(wake_, &one, sizeof one);
   }
