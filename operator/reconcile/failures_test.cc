@@ -127,8 +127,10 @@ World WorldOfOne() {
 
 TEST(RestartJob, DeletesAllPodsAndMakesThemAgainTogether) {
   World world = WorldOfOne();
+  const std::string cause = world.Pod(kPs, 0, kPodFailed, 137).uid;
   EXPECT_THAT(world.Step().actions, IsEmpty()) << "first it goes on record";
   EXPECT_EQ(world.status().charged_pods.size(), 3u);
+  EXPECT_EQ(world.status().charged_pods.back(), cause) << "an old list may show it again";
   EXPECT_EQ(RestartsOf(world, kPs), 1);
   EXPECT_EQ(RestartsOf(world, kWorker), 0);
   EXPECT_THAT(MessageOf(world.status(), kRestarting),

@@ -38,7 +38,7 @@ bool ChargeOnce(Context& context, const Replica& replica) {
 }
 
 // Puts a restart of the job as a whole on record: all pods that have not succeeded may be deleted.
-// It counts once, however many pods have failed.
+// It counts once, however many pods have failed; the one that counts is remembered longest.
 void ChargeJob(Context& context, const Replica& cause) {
   TfJobStatus& status = context.plan.status;
   const std::string message =
@@ -49,8 +49,10 @@ void ChargeJob(Context& context, const Replica& cause) {
   AddEvent(context, "Warning", kReasonRestarting, message);
   for (const Replica& replica : context.replicas.wanted) {
     if (replica.pod == nullptr || replica.state == ReplicaState::kSucceeded) continue;
-    if (!IsCharged(status, *replica.pod)) status.charged_pods.push_back(replica.pod->uid);
+    if (replica.pod == cause.pod || IsCharged(status, *replica.pod)) continue;
+    status.charged_pods.push_back(replica.pod->uid);
   }
+  status.charged_pods.push_back(cause.pod->uid);
   if (cause.rule->counts) ++status.replica_statuses[cause.type].restarts;
   BeginDelay(context);
 }
