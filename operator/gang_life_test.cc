@@ -6,6 +6,7 @@
 #include "operator/api/names.h"
 #include "operator/life_harness.h"
 #include "operator/pod_groups.h"
+#include "operator/pod_view.h"
 
 namespace tfjob {
 namespace {
@@ -192,7 +193,7 @@ TEST(GangLife, AJobMadeAnewWaitsForThePodGroupOfTheOldOne) {
   life.server().CollectGarbage();
   life.server().FinishDeletions();
   life.Settle();
-  EXPECT_EQ(PodGroupViewOf(PodGroup(life)).owner_uid, life.Job("j")["metadata"]["uid"]);
+  EXPECT_EQ(PodGroupViewOf(PodGroup(life)).owner_uid, UidOf(life.Job("j")));
   EXPECT_THAT(life.Names(kube::kPods), ElementsAre("j-worker-0"));
 }
 
