@@ -50,7 +50,8 @@ class ClusterTest : public ::testing::Test {
     };
   }
 
-  void SetConditions(const std::string& name, Json conditions) {
+  // No Json: of one in braces, compilers differ whether it is a list.
+  void SetConditions(const std::string& name, std::vector<Json> conditions) {
     server_->SetStatus(kube::kTfJobs, "default", name, {{"conditions", std::move(conditions)}});
   }
   Json Find(const std::string& name) {
