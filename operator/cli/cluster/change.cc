@@ -13,7 +13,7 @@ namespace tfjob {
 namespace {
 
 absl::Status CheckUnfinished(const Json& job, const char* what) {
-  if (!IsTrue(job, kSucceeded) && !IsTrue(job, kFailed)) return absl::OkStatus();
+  if (!IsOver(job)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "TFJob ", ObjectName(job), " has ", IsTrue(job, kFailed) ? "failed" : "succeeded",
       ": it cannot be ", what, " any more; delete it and apply it again"));
@@ -93,8 +93,7 @@ int ScaleJob(const Cluster& cluster, const std::string& name, const ScaleFlags& 
     const absl::StatusOr<std::string> key = KeyOfType(job, flags.type);
     if (!key.ok()) return key.status();
     const Json& spec = base::At(base::At(job, "spec", "tfReplicaSpecs"), *key);
-    const Json& before = base::At(spec, "replicas");
-    const int replicas = before.is_number_integer() ? before.get<int>() : 1;
+    const int replicas = IntAt(spec, "replicas", 1);
     if (replicas == flags.replicas) {
       out << "TFJob " << name << " has " << replicas << " " << *key << " already\n";
       return absl::OkStatus();

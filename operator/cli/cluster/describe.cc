@@ -18,15 +18,11 @@ namespace {
 constexpr size_t kMaxObjects = 5;
 constexpr size_t kMaxEvents = 10;
 
-std::string TimeSince(const Json& object, const char* key, absl::Time now) {
-  return AgeText(base::StringAt(object, key), now);
-}
-
 void PrintHead(const JobPicture& picture, std::ostream& out) {
   const Json& job = picture.job;
   const Json& metadata = base::At(job, "metadata");
   out << "TFJob " << base::StringAt(metadata, "namespace") << "/" << ObjectName(job) << ": "
-      << StateOf(job) << ", " << TimeSince(metadata, "creationTimestamp", picture.now) << " old, "
+      << StateOf(job) << ", " << AgeText(metadata, "creationTimestamp", picture.now) << " old, "
       << RestartsOf(job) << " restarts\n";
   const std::string progress = ProgressOf(job);
   if (!progress.empty()) out << "  progress: " << progress << "\n";
@@ -109,8 +105,7 @@ void PrintPods(const JobPicture& picture, std::ostream& out) {
   for (const Json& pod : picture.pods) {
     int restarts = 0;
     for (const Json& container : base::ArrayAt(base::At(pod, "status"), "containerStatuses")) {
-      const Json& count = base::At(container, "restartCount");
-      if (count.is_number_integer()) restarts += count.get<int>();
+      restarts += IntAt(container, "restartCount");
     }
     const Json& metadata = base::At(pod, "metadata");
     const bool leaves = !base::StringAt(metadata, "deletionTimestamp").empty();
@@ -118,7 +113,7 @@ void PrintPods(const JobPicture& picture, std::ostream& out) {
                     leaves ? "Terminating" : base::StringAt(base::At(pod, "status"), "phase"),
                     IsTrue(pod, "Ready") ? "yes" : "no", absl::StrCat(restarts),
                     base::StringAt(base::At(pod, "spec"), "nodeName"),
-                    TimeSince(metadata, "creationTimestamp", picture.now), ContainerText(pod)});
+                    AgeText(metadata, "creationTimestamp", picture.now), ContainerText(pod)});
   }
   PrintTable(rows, out);
 }

@@ -58,8 +58,6 @@ void DropVague(std::vector<Finding>& findings) {
   if (!std::all_of(findings.begin(), findings.end(), vague)) std::erase_if(findings, vague);
 }
 
-bool IsOver(const Json& job) { return IsTrue(job, kSucceeded) || IsTrue(job, kFailed); }
-
 bool IsReady(const Json& pod) { return IsTrue(pod, "Ready"); }
 
 // Pods that the cluster took away and that are gone or made anew: their events tell of it.
@@ -187,6 +185,11 @@ std::optional<absl::Time> ReadTime(const Json& object, std::string_view key) {
   return time;
 }
 
+int IntAt(const Json& object, std::string_view key, int otherwise) {
+  const Json& value = base::At(object, key);
+  return value.is_number_integer() ? value.get<int>() : otherwise;
+}
+
 std::string ObjectName(const Json& object) {
   return base::StringAt(base::At(object, "metadata"), "name");
 }
@@ -200,6 +203,17 @@ const Json& ConditionOf(const Json& object, std::string_view type) {
 
 bool IsTrue(const Json& object, std::string_view condition) {
   return base::StringAt(ConditionOf(object, condition), "status") == "True";
+}
+
+bool IsOver(const Json& job) { return IsTrue(job, kSucceeded) || IsTrue(job, kFailed); }
+
+const Json& ContainerStatus(const Json& pod, std::string_view name) {
+  for (const char* key : {"containerStatuses", "initContainerStatuses"}) {
+    for (const Json& status : base::ArrayAt(base::At(pod, "status"), key)) {
+      if (base::StringAt(status, "name") == name) return status;
+    }
+  }
+  return base::At(pod, "");
 }
 
 bool Says(const std::string& text, std::string_view part) {

@@ -35,10 +35,17 @@ const Json& NewestEvent(const JobPicture& picture, std::string_view kind, std::s
 absl::Time TimeOfEvent(const Json& event);
 std::optional<absl::Time> ReadTime(const Json& object, std::string_view key);
 
+// object[key] if it is an integer.
+int IntAt(const Json& object, std::string_view key, int otherwise = 0);
+
 std::string ObjectName(const Json& object);
 // The condition of this type, a null when there is none.
 const Json& ConditionOf(const Json& object, std::string_view type);
 bool IsTrue(const Json& object, std::string_view condition);
+// The job has succeeded or failed.
+bool IsOver(const Json& job);
+// The status of this container of the pod, a null before the kubelet has one.
+const Json& ContainerStatus(const Json& pod, std::string_view name);
 // Whether the text has this part, in any case.
 bool Says(const std::string& text, std::string_view part);
 // Whether the text tells that a host name was not found.

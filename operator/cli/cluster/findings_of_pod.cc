@@ -25,11 +25,6 @@ bool Contains(const std::array<std::string_view, n>& list, const std::string& te
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-int Number(const Json& object, const char* key) {
-  const Json& value = base::At(object, key);
-  return value.is_number_integer() ? value.get<int>() : 0;
-}
-
 std::string MessageOf(const Json& object) { return base::StringAt(object, "message"); }
 
 class PodReader {
@@ -103,7 +98,7 @@ class PodReader {
       ReadEnd(container, ended, /*again=*/false);
     } else if (waiting.is_object()) {
       ReadWaiting(container, waiting, before);
-    } else if (before.is_object() && Number(container, "restartCount") > 0) {
+    } else if (before.is_object() && IntAt(container, "restartCount") > 0) {
       ReadEnd(container, before, /*again=*/true);
       if (!out_.empty()) out_.back().past = true;
     }
@@ -157,7 +152,7 @@ class PodReader {
 
   // A container that has ended with an error; `again`: the kubelet starts it anew.
   void ReadEnd(const Json& container, const Json& ended, bool again) {
-    const int code = Number(ended, "exitCode");
+    const int code = IntAt(ended, "exitCode");
     const std::string reason = base::StringAt(ended, "reason");
     if (code == 0 && !again) return;
     const Cause kind = CauseOfExit(code, reason);
@@ -168,7 +163,7 @@ class PodReader {
     std::string says =
         absl::StrCat("container ", base::StringAt(container, "name"), " ended with exit code ",
                      code, reason.empty() ? "" : absl::StrCat(" (", reason, ")"));
-    const int restarts = Number(container, "restartCount");
+    const int restarts = IntAt(container, "restartCount");
     if (restarts > 0) absl::StrAppend(&says, " and was started again ", restarts, " times");
     if (!message.empty()) absl::StrAppend(&says, ": ", message);
     Add(cause, says);

@@ -12,11 +12,6 @@
 namespace tfjob {
 namespace {
 
-int Number(const Json& object, std::string_view key, int otherwise) {
-  const Json& value = base::At(object, key);
-  return value.is_number_integer() ? value.get<int>() : otherwise;
-}
-
 // Where it comes in a list of types.
 int Order(const std::string& type) {
   constexpr std::array<const char*, 5> kOrder = {kChief, kMaster, kPs, kWorker, kEvaluator};
@@ -49,9 +44,9 @@ std::vector<ReplicaCounts> ReplicasOf(const Json& job) {
     const std::string type = CanonicalReplicaType(key);
     const Json& status = base::At(statuses, type);
     out.push_back({.type = type,
-                   .wanted = Number(spec, "replicas", 1),
-                   .running = Number(status, "active", 0),
-                   .succeeded = Number(status, "succeeded", 0)});
+                   .wanted = IntAt(spec, "replicas", 1),
+                   .running = IntAt(status, "active"),
+                   .succeeded = IntAt(status, "succeeded")});
   }
   std::sort(out.begin(), out.end(), [](const ReplicaCounts& a, const ReplicaCounts& b) {
     return std::make_pair(Order(a.type), a.type) < std::make_pair(Order(b.type), b.type);
@@ -72,9 +67,9 @@ int RestartsOf(const Json& job) {
   const Json& status = base::At(job, "status");
   int sum = 0;
   if (const Json& types = base::At(status, "replicaStatuses"); types.is_object()) {
-    for (const auto& [type, counts] : types.items()) sum += Number(counts, "restarts", 0);
+    for (const auto& [type, counts] : types.items()) sum += IntAt(counts, "restarts");
   }
-  return Number(status, "restarts", sum);
+  return IntAt(status, "restarts", sum);
 }
 
 std::string ReasonOf(const Json& job) {
@@ -93,8 +88,8 @@ std::string ShortDuration(absl::Duration duration) {
   return absl::StrCat(hours / 24, "d");
 }
 
-std::string AgeText(const std::string& time, absl::Time now) {
-  const auto since = ReadTime(Json{{"time", time}}, "time");
+std::string AgeText(const Json& object, std::string_view key, absl::Time now) {
+  const auto since = ReadTime(object, key);
   return since ? ShortDuration(now - *since) : "-";
 }
 

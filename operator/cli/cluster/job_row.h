@@ -33,8 +33,8 @@ std::string ReasonOf(const Json& job);
 
 // "45s", "12m", "3h20m", "5d".
 std::string ShortDuration(absl::Duration duration);
-// Since `time` (RFC 3339), "-" if it is none.
-std::string AgeText(const std::string& time, absl::Time now);
+// Since the time (RFC 3339) under `key`, "-" if there is none.
+std::string AgeText(const Json& object, std::string_view key, absl::Time now);
 
 // Columns as wide as their longest cell; the last one as it is.
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out);

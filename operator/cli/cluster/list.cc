@@ -43,9 +43,7 @@ std::vector<std::vector<std::string>> JobTable(std::vector<Json> jobs, bool all_
       {"STARTED", "FINISHED", "REASON"});
   for (const Json& job : jobs) {
     const Json& status = base::At(job, "status");
-    const auto age = [&](const Json& object, const char* key) {
-      return AgeText(base::StringAt(object, key), now);
-    };
+    const auto age = [&](const Json& object, const char* key) { return AgeText(object, key, now); };
     add(Key(job).first,
         {ObjectName(job), StateOf(job), ProgressOf(job), ReplicasText(job),
          absl::StrCat(RestartsOf(job)), age(base::At(job, "metadata"), "creationTimestamp")},

@@ -59,21 +59,6 @@ bool Before(const Json& a, const Json& b) {
   return key(a) < key(b);
 }
 
-// Of the container whose log is wanted; a null before the kubelet has one.
-const Json& StatusOf(const Json& pod, const std::string& container) {
-  for (const char* key : {"containerStatuses", "initContainerStatuses"}) {
-    for (const Json& status : base::ArrayAt(base::At(pod, "status"), key)) {
-      if (base::StringAt(status, "name") == container) return status;
-    }
-  }
-  return base::At(pod, "");
-}
-
-int RestartsOfContainer(const Json& status) {
-  const Json& count = base::At(status, "restartCount");
-  return count.is_number_integer() ? count.get<int>() : 0;
-}
-
 bool HasRun(const Json& status) {
   const Json& state = base::At(status, "state");
   return base::At(state, "running").is_object() || base::At(state, "terminated").is_object();
@@ -98,8 +83,8 @@ class Streams {
   bool Look(const std::vector<Json>& pods) {
     bool all = true;
     for (const Json& pod : pods) {
-      const Json& status = StatusOf(pod, container_);
-      const int run = RestartsOfContainer(status);
+      const Json& status = ContainerStatus(pod, container_);
+      const int run = IntAt(status, "restartCount");
       const std::string uid = base::StringAt(base::At(pod, "metadata"), "uid");
       auto [known, is_new] = shown_.emplace(uid, -1);
       // One that ended between two looks is the previous one now.
@@ -118,8 +103,8 @@ class Streams {
   // One after the other, each whole: without --follow.
   void ShowInOrder(const std::vector<Json>& pods) {
     for (const Json& pod : pods) {
-      const Json& status = StatusOf(pod, container_);
-      if (!HasRun(status) && RestartsOfContainer(status) == 0) {
+      const Json& status = ContainerStatus(pod, container_);
+      if (!HasRun(status) && IntAt(status, "restartCount") == 0) {
         mux_.Say(absl::StrCat(
             ShortName(pod), " has no log yet: ", base::StringAt(base::At(pod, "status"), "phase")));
         continue;
@@ -206,11 +191,9 @@ absl::Status NoSuchPod(const std::string& job, const std::vector<Json>& pods) {
           : absl::StrCat("no such pod of TFJob ", job, "; there are ", absl::StrJoin(names, ", ")));
 }
 
-bool IsOver(const Json& job) { return IsTrue(job, kSucceeded) || IsTrue(job, kFailed); }
-
 bool SomeRun(const std::vector<Json>& pods, const std::string& container) {
   return std::any_of(pods.begin(), pods.end(), [&](const Json& pod) {
-    return base::At(StatusOf(pod, container), "state", "running").is_object();
+    return base::At(ContainerStatus(pod, container), "state", "running").is_object();
   });
 }
 

@@ -15,22 +15,12 @@ constexpr int kMaxLogs = 5;
 constexpr int kLogLines = 5;
 constexpr size_t kMaxLogBytes = 4000;
 
-const Json& MainContainer(const Json& pod) {
-  for (const Json& container : base::ArrayAt(base::At(pod, "status"), "containerStatuses")) {
-    if (base::StringAt(container, "name") == kContainerName) return container;
-  }
-  return base::At(pod, "");
-}
-
-bool EndedBadly(const Json& state) {
-  const Json& code = base::At(state, "terminated", "exitCode");
-  return code.is_number_integer() && code.get<int>() != 0;
-}
+bool EndedBadly(const Json& state) { return IntAt(base::At(state, "terminated"), "exitCode") != 0; }
 
 // The last lines of what failed, or, where nothing failed, of what runs.
 void AddLogs(const Cluster& cluster, bool of_running, JobPicture* picture) {
   for (const Json& pod : picture->pods) {
-    const Json& container = MainContainer(pod);
+    const Json& container = ContainerStatus(pod, kContainerName);
     const bool failed = EndedBadly(base::At(container, "state"));
     const bool failed_before = EndedBadly(base::At(container, "lastState"));
     const bool runs = base::At(container, "state", "running").is_object();
