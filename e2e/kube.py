@@ -28,6 +28,8 @@ GROUPS = {
     'poddisruptionbudgets': '/apis/policy/v1',
     'podgroups.scheduling.volcano.sh': '/apis/scheduling.volcano.sh/v1beta1',
     'podgroups.scheduling.x-k8s.io': '/apis/scheduling.x-k8s.io/v1alpha1',
+    'workloads': '/apis/kueue.x-k8s.io/v1beta2', 'localqueues': '/apis/kueue.x-k8s.io/v1beta2',
+    'clusterqueues': '/apis/kueue.x-k8s.io/v1beta2', 'resourceflavors': '/apis/kueue.x-k8s.io/v1beta2',
 }
 MERGE = 'application/merge-patch+json'
 APPLY = 'application/apply-patch+yaml'
