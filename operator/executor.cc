@@ -18,8 +18,13 @@
 namespace tfjob {
 namespace {
 
+bool IsOfWebhook(const absl::Status& status) {
+  return absl::StrContains(status.message(), "failed calling webhook");
+}
+
 // Nobody has to do anything about these: the next try may go through.
 bool MayPass(const absl::Status& status) {
+  if (IsOfWebhook(status)) return false;  // 500, but somebody has to repair it
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kPermissionDenied:
@@ -49,6 +54,7 @@ std::string AdviceFor(const absl::Status& error) {
   if (absl::StrContains(text, "PriorityClass")) {
     return "create that PriorityClass or correct priorityClassName in the pod template";
   }
+  if (IsOfWebhook(error)) return "let whoever keeps that webhook repair it";
   if (absl::StrContains(text, "being terminated")) return "the namespace is being deleted";
   if (absl::StrContains(text, "serviceaccount") && absl::StrContains(text, "not found")) {
     return "create that service account or correct serviceAccountName in the pod template";

@@ -297,6 +297,24 @@ TEST(Life, AQuotaBlocksWithAdviceBacksOffAndRecovers) {
   EXPECT_EQ(life.Names(kube::kPods).size(), 2u);
 }
 
+TEST(Life, AWebhookThatIsAwayBlocksThoughTheServerCallsItAnInternalError) {
+  Life life;
+  life.RefuseCreations(
+      "pods", {.code = 500,
+               .reason = "InternalError",
+               .message = "Internal error occurred: failed calling webhook \"w\": failed to call "
+                          "webhook: dial tcp 127.0.0.1:1: connect: connection refused"});
+  life.Submit("j", {{"Worker", 1}});
+  life.Settle(absl::ZeroDuration());
+  EXPECT_THAT(life.Conditions("j"), ElementsAre("Created", "Blocked"));
+  EXPECT_THAT(life.Job("j")["status"]["conditions"][1]["message"].get<std::string>(),
+              HasSubstr("to do: let whoever keeps that webhook repair it"));
+  life.server().SetFaults({});
+  life.clock().Advance(absl::Minutes(3));
+  life.Settle();
+  EXPECT_THAT(life.Conditions("j"), ElementsAre("Created"));
+}
+
 TEST(Life, AForeignPodWithItsNameBlocksUntilItGoes) {
   Life life;
   life.server().Put(kube::kPods, {{"metadata", {{"name", "j-worker-0"}, {"namespace", "ns"}}}});

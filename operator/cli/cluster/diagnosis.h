@@ -80,6 +80,7 @@ struct JobPicture {
   std::vector<Json> events;  // of the namespace, in any order
   std::vector<Json> claims;  // PersistentVolumeClaims of the namespace
   bool claims_known = false;
+  std::vector<Json> nodes;                  // where a pod is not placed; empty = not known
   std::vector<Json> dns_pods;               // of the cluster's DNS; empty = not known
   std::map<std::string, std::string> logs;  // by pod: the last lines of its container
   absl::Time now;

@@ -427,6 +427,51 @@ TEST(DiagnosisTest, NamesTheCause) {
   }
 }
 
+Json Node(const Json& labels, const Json& allocatable, const std::vector<Json>& taints) {
+  return {{"metadata", {{"name", "n"}, {"labels", labels}}},
+          {"spec", {{"taints", taints}}},
+          {"status", {{"allocatable", allocatable}}}};
+}
+
+TEST(DiagnosisTest, ATaintedNodeThatWouldFitIsTheCauseAndNotTheOthers) {
+  const Json gpu = {{"nvidia.com/gpu", "4"}, {"cpu", "8"}};
+  const Json none = {{"cpu", "8"}};
+  const Json one_taint = {
+      {"key", "nvidia.com/gpu"}, {"value", "present"}, {"effect", "NoSchedule"}};
+  const std::vector<Json> taint(1, one_taint);
+  const auto cause = [](const Json& spec, const std::vector<Json>& nodes, const std::string& rest) {
+    const JobPicture picture{
+        .job = Job(kStarted),
+        .pods = {Pod("mine-worker-0",
+                     Unplaced("0/2 nodes are available: 1 node(s) had untolerated taint "
+                              "{nvidia.com/gpu: present}, 1 " +
+                              rest),
+                     spec)},
+        .nodes = nodes,
+        .now = Now()};
+    return std::string(NameOf(DiagnoseJob(picture).front().cause));
+  };
+  Json wants = {{"containers", Json::array({Json{{"name", "tensorflow"}}})}};
+  wants["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 1;
+  const std::string few = "Insufficient nvidia.com/gpu.";
+  EXPECT_EQ(cause(wants, {Node({}, gpu, taint), Node({}, none, {})}, few), "Taint");
+  EXPECT_EQ(cause(wants, {Node({}, gpu, taint), Node({}, gpu, {})}, few), "GpuShortage");
+  EXPECT_EQ(cause(wants, {Node({}, none, taint), Node({}, none, {})}, few), "GpuShortage");
+  EXPECT_EQ(cause(wants, {}, few), "GpuShortage");
+  Json too_many = wants;
+  too_many["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 8;
+  EXPECT_EQ(cause(too_many, {Node({}, gpu, taint), Node({}, none, {})}, few), "GpuShortage");
+  wants["tolerations"] = Json::array({Json{{"key", "nvidia.com/gpu"}, {"operator", "Exists"}}});
+  EXPECT_EQ(cause(wants, {Node({}, gpu, taint), Node({}, none, {})}, few), "GpuShortage");
+
+  const Json selects = {{"nodeSelector", {{"pool", "a"}}}};
+  const std::string other = "node(s) didn't match Pod's node affinity/selector.";
+  const Json pool_a = {{"pool", "a"}};
+  const Json pool_b = {{"pool", "b"}};
+  EXPECT_EQ(cause(selects, {Node(pool_a, none, taint), Node({}, none, {})}, other), "Taint");
+  EXPECT_EQ(cause(selects, {Node(pool_b, none, taint), Node({}, none, {})}, other), "NodeSelector");
+}
+
 TEST(DiagnosisTest, BehindTheBackoffLimitStandsWhyThePodFailed) {
   for (Case& c : Cases()) {
     if (c.cause != Cause::kBackoffLimit) continue;

@@ -93,6 +93,12 @@ Finding FindingOfScheduling(const Json& pod, const std::string& message,
   }
   // A taint is written {key: value}: the split above has cut it.
   if (cause == Cause::kNotPlaced && Says(words, "taint")) cause = Cause::kTaint;
+  // The scheduler looks at taints first and does not say whether the node would fit else.
+  const bool of_the_pod = cause == Cause::kGpuShortage || cause == Cause::kResourceShortage ||
+                          cause == Cause::kNodeSelector;
+  if (of_the_pod && Says(words, "taint") && OnlyTaintsKeepItOff(pod, picture.nodes)) {
+    cause = Cause::kTaint;
+  }
   Finding out = MakeFinding(cause, absl::StrCat("pod ", ObjectName(pod)), words);
   if (cause != Cause::kVolumeClaim) return out;
   const std::string claims = WordsOfClaims(pod, picture);

@@ -11,6 +11,7 @@
 namespace tfjob {
 namespace {
 
+constexpr kube::Resource kNodes{"v1", "nodes"};  // of no namespace
 constexpr int kMaxLogs = 5;
 constexpr int kLogLines = 5;
 constexpr size_t kMaxLogBytes = 4000;
@@ -50,6 +51,10 @@ bool UsesClaims(const std::vector<Json>& pods) {
   return false;
 }
 
+bool IsUnplaced(const Json& pod) {
+  return base::StringAt(ConditionOf(pod, "PodScheduled"), "status") == "False";
+}
+
 }  // namespace
 
 absl::StatusOr<JobPicture> TakePicture(const Cluster& cluster, const std::string& name) {
@@ -63,6 +68,10 @@ absl::StatusOr<JobPicture> TakePicture(const Cluster& cluster, const std::string
     absl::StatusOr<std::vector<Json>> claims = ListAll(cluster, kube::kClaims, cluster.ns);
     picture.claims_known = claims.ok();
     if (claims.ok()) picture.claims = *std::move(claims);
+  }
+  if (std::any_of(picture.pods.begin(), picture.pods.end(), IsUnplaced)) {
+    absl::StatusOr<std::vector<Json>> nodes = ListAll(cluster, kNodes, "");
+    if (nodes.ok()) picture.nodes = *std::move(nodes);
   }
   picture.now = cluster.now();
   if (IsTrue(picture.job, kSucceeded)) return picture;

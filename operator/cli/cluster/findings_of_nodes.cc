@@ -1,0 +1,94 @@
+// Which nodes a pod would fit on by what they are: their labels, their taints, and all that they
+// have (not what is free of it, which the scheduler alone knows).
+#include <map>
+
+#include "absl/strings/match.h"
+#include "base/json_read.h"
+#include "operator/api/quantity.h"
+#include "operator/cli/cluster/findings.h"
+
+namespace tfjob {
+namespace {
+
+// What the pod's containers ask for together.
+std::map<std::string, double> RequestsOf(const Json& pod) {
+  std::map<std::string, double> out;
+  for (const Json& container : base::ArrayAt(base::At(pod, "spec"), "containers")) {
+    Json wanted = Json::object();
+    for (const char* key : {"limits", "requests"}) {  // a request counts before a limit
+      const Json& given = base::At(container, "resources", key);
+      if (given.is_object()) wanted.update(given);
+    }
+    for (const auto& [name, amount] : wanted.items()) {
+      out[name] += ParseQuantity(base::Scalar(amount)).value_or(0);
+    }
+  }
+  return out;
+}
+
+bool HasAllLabels(const Json& node, const Json& selector) {
+  if (!selector.is_object()) return true;
+  const Json& labels = base::At(node, "metadata", "labels");
+  for (const auto& [key, value] : selector.items()) {
+    if (base::At(labels, key) != value) return false;
+  }
+  return true;
+}
+
+bool HasAsMuch(const Json& node, const std::map<std::string, double>& requests) {
+  const Json& allocatable = base::At(node, "status", "allocatable");
+  for (const auto& [name, amount] : requests) {
+    const double has = ParseQuantity(base::Scalar(base::At(allocatable, name))).value_or(0);
+    if (amount > has) return false;
+  }
+  return true;
+}
+
+bool Tolerates(const Json& pod, const Json& taint) {
+  const std::string key = base::StringAt(taint, "key");
+  for (const Json& one : base::ArrayAt(base::At(pod, "spec"), "tolerations")) {
+    const std::string effect = base::StringAt(one, "effect");
+    if (!effect.empty() && effect != base::StringAt(taint, "effect")) continue;
+    const bool any_value = base::StringAt(one, "operator") == "Exists";
+    const std::string wanted = base::StringAt(one, "key");
+    if (wanted != key && !(wanted.empty() && any_value)) continue;
+    if (any_value || base::StringAt(one, "value") == base::StringAt(taint, "value")) return true;
+  }
+  return false;
+}
+
+// Taints that Kubernetes itself sets say that the node is no place for now, or not for jobs.
+bool IsOfKubernetes(const Json& taint) {
+  const std::string key = base::StringAt(taint, "key");
+  return absl::StartsWith(key, "node.kubernetes.io/") ||
+         absl::StartsWith(key, "node-role.kubernetes.io/");
+}
+
+}  // namespace
+
+bool OnlyTaintsKeepItOff(const Json& pod, const std::vector<Json>& nodes) {
+  const Json& affinity = base::At(base::At(pod, "spec"), "affinity", "nodeAffinity");
+  if (base::At(affinity, "requiredDuringSchedulingIgnoredDuringExecution").is_object()) {
+    return false;  // not judged here
+  }
+  const std::map<std::string, double> requests = RequestsOf(pod);
+  bool tainted = false;
+  for (const Json& node : nodes) {
+    if (!HasAllLabels(node, base::At(pod, "spec", "nodeSelector")) || !HasAsMuch(node, requests)) {
+      continue;
+    }
+    bool ours = false;
+    bool of_kubernetes = false;
+    for (const Json& taint : base::ArrayAt(base::At(node, "spec"), "taints")) {
+      const bool counts = base::StringAt(taint, "effect") != "PreferNoSchedule";
+      if (!counts || Tolerates(pod, taint)) continue;
+      (IsOfKubernetes(taint) ? of_kubernetes : ours) = true;
+    }
+    if (of_kubernetes) continue;
+    if (!ours) return false;  // here it would fit if there were room
+    tainted = true;
+  }
+  return tainted;
+}
+
+}  // namespace tfjob
