@@ -105,7 +105,7 @@ RULES = [
      changed(RULE, [{'action': 'RestartJob', 'replicaTypes': ['Worker'], 'onPodConditions': [{'type': 'DisruptionTarget'}]}])),
     ('codes or conditions', changed(RULE, [{'action': 'FailJob', 'onExitCodes': {'operator': 'In', 'values': [1]},
                                             'onPodConditions': [{'type': 'DisruptionTarget'}]}]),
-     ['must not have both onExitCodes and onPodConditions'],
+     ['must have one of onExitCodes, onPodConditions and onPodPending'],
      changed(RULE, [{'action': 'FailJob', 'onExitCodes': {'operator': 'NotIn', 'values': [0, 1]}}])),
     ('exit code 0 is no failure', changed(RULE, [{'action': 'Ignore', 'onExitCodes': {'operator': 'In', 'values': [0]}}]),
      ['0 is the exit code of success'],

@@ -55,15 +55,15 @@ def other_ports_stay_before_tfjob_port(t):
 
 @case('B5')
 def clean_pod_policy_is_none_unless_given(t):
-    t.create(tfjob('none', PS=1, Worker=1))
+    t.create(tfjob('none', Worker=2))
     t.create(tfjob('all', PS=1, Worker=1, policy={'cleanPodPolicy': 'All'}))
-    t.wait_running('none-ps-0', 'none-worker-0', 'all-ps-0', 'all-worker-0')
+    t.wait_running('none-worker-0', 'none-worker-1', 'all-ps-0', 'all-worker-0')
     t.exit('none-worker-0')
     t.exit('all-worker-0')
     t.wait_for('Succeeded', 'none')
     t.wait_for('Succeeded', 'all')
-    t.wait_pods('none-ps-0', 'none-worker-0')
-    t.stays('the pods of none', lambda: t.pods() == ['none-ps-0', 'none-worker-0'])
+    t.wait_pods('none-worker-0', 'none-worker-1')
+    t.stays('the pods of none', lambda: t.pods() == ['none-worker-0', 'none-worker-1'])
 
 
 @case('B6')

@@ -155,7 +155,7 @@ def cli_shows_logs(t):
     if not t.world.cluster:
         print('cli_shows_logs: SKIPPED: the nodes of this cluster give no logs')
         return
-    t.create(tfjob(PS=1, Worker=2))
+    t.create(tfjob(PS=1, Worker=2, policy={'cleanPodPolicy': 'None'}))
     t.wait_running('j-ps-0', 'j-worker-0', 'j-worker-1')
     t.expect('all logs', cli(t, 'logs', 'j'), 'ps-0      | j-ps-0 says hello\nworker-0  | j-worker-0 says hello\n'
                                               'worker-1  | j-worker-1 says hello\n')

@@ -26,7 +26,7 @@ def rule_fails_the_job_at_once(t):
     t.wait_running(*PODS)
     t.exit('j-worker-1', 138)
     message = t.wait_for('Failed')['message']
-    t.expect('message', 'pod j-worker-1 did: rule 0 of spec.runPolicy.failurePolicy' in message)
+    t.expect('message', 'pod j-worker-1 failed: rule 0 of spec.runPolicy.failurePolicy' in message)
     failure, = t.status()['failures']
     t.expect('failure', (failure['pod'], failure['exitCode']), ('j-worker-1', 138))
 

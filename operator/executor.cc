@@ -98,9 +98,10 @@ class Executor::Run {
   template <typename Kind>
   bool AllByLabel(const Plan& plan) {
     const std::vector<const Kind*> selected = Select<Kind>(plan.actions);
-    if (!plan.deletes_all || selected.size() < 2) return All<Kind>(plan.actions);
-    const kube::Resource& resource =
-        std::is_same_v<Kind, DeletePod> ? kube::kPods : kube::kServices;
+    constexpr bool kIsPod = std::is_same_v<Kind, DeletePod>;
+    const bool deletes_all = kIsPod ? plan.deletes_all_pods : plan.deletes_all_services;
+    if (!deletes_all || selected.size() < 2) return All<Kind>(plan.actions);
+    const kube::Resource& resource = kIsPod ? kube::kPods : kube::kServices;
     const absl::Status status = client_.DeleteCollection(
         resource, ns_, absl::StrCat(kLabelJobUid, "=", job_.metadata.uid), stop_);
     if (!status.ok()) return All<Kind>(plan.actions);
@@ -194,9 +195,12 @@ class Executor::Run {
     if (IsGone(status)) cache_.NotePodGroupGone(key_, gone.uid);
     return NotDeleted(status, kReasonFailedDeletePodGroup);
   }
+  static std::optional<int> ForceOf(const DeletePod& gone) {
+    return gone.force ? std::optional(0) : std::nullopt;
+  }
   bool Do(const DeletePod& gone) {
-    const absl::Status status =
-        client_.Delete(kube::kPods, ns_, gone.name, {.uid = gone.uid}, stop_);
+    const absl::Status status = client_.Delete(
+        kube::kPods, ns_, gone.name, {.uid = gone.uid, .grace_seconds = ForceOf(gone)}, stop_);
     if (status.ok()) return NoteDeleted(gone);
     if (IsGone(status)) cache_.NotePodGone(key_, gone.uid);
     return NotDeleted(status, kReasonFailedDeletePod);

@@ -252,6 +252,10 @@ void AddOwnFlags(OperatorOptions* o, Pending* pending, Flags& flags) {
                                  "default: $CUSTOM_CLUSTER_DOMAIN");
   flags["evaluator-in-cluster"] =
       Switch(&o->evaluator_in_cluster, "list evaluators in TF_CONFIG's cluster, as v1.9 does");
+  flags["lost-pod-timeout"] = Time(
+      &o->lost_pod_timeout,
+      "pods of lost nodes are deleted by force when they should have been gone for so long, so "
+      "that others take their place; 0: never");
   flags["log-format"] = LogFormatFlag(o);
   flags["log-level"] = LogLevelFlag(o);
   flags["gang-scheduler-name"] = GangFlag(o);

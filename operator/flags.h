@@ -39,6 +39,7 @@ struct OperatorOptions {
   bool compat_v19 = false;  // behave as training-operator v1.9, even where that hurts users
   std::string default_clean_pod_policy = "None";
   std::string cluster_domain;        // appended to service names in TF_CONFIG
+  absl::Duration lost_pod_timeout;   // of pods of lost nodes, until they are deleted by force
   bool evaluator_in_cluster = true;  // list evaluators in TF_CONFIG's cluster
   // Jobs are gangs of this scheduler: "volcano", or one that reads the PodGroups of
   // scheduler-plugins. Empty: each pod is placed on its own.

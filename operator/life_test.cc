@@ -40,7 +40,7 @@ TEST(Life, EndsWellAndCostsFewCalls) {
   RunToSuccess(life);
   EXPECT_THAT(life.Conditions("j"), ElementsAre("Created", "Running=False", "Succeeded"));
   EXPECT_THAT(life.Names(kube::kPods), ElementsAre("j-worker-0", "j-worker-1"));
-  EXPECT_THAT(life.Names(kube::kServices), ElementsAre("j-worker-0", "j-worker-1"));
+  EXPECT_THAT(life.Names(kube::kServices), IsEmpty());
   EXPECT_LE(life.CallsMade(), 16);
   EXPECT_LE(life.server().Count("create", "events") + life.server().Count("patch", "events"), 5);
   EXPECT_LE(life.server().Count("status", "tfjobs"), 4);
@@ -51,7 +51,8 @@ TEST(Life, EndsWellAndCostsFewCalls) {
   EXPECT_THAT(life.Events(),
               IsSupersetOf({"SuccessfulCreatePod: Created pod: j-ps-0, j-worker-0, j-worker-1",
                             "TFJobSucceeded: TFJob ns/j successfully completed.",
-                            "SuccessfulDeletePod: Deleted pod: j-ps-0; deleted service: j-ps-0"}));
+                            "SuccessfulDeletePod: Deleted pod: j-ps-0; deleted service: j-ps-0, "
+                            "j-worker-0, j-worker-1"}));
   for (const char* metric : {"created", "successful"}) EXPECT_EQ(life.Metric(metric), 1) << metric;
   for (const char* metric : {"failed", "restarted"}) EXPECT_EQ(life.Metric(metric), 0) << metric;
 }

@@ -138,6 +138,7 @@ class Process {
     out.plan.cluster_domain = options_.cluster_domain;
     out.plan.default_clean_pod_policy = options_.default_clean_pod_policy;
     out.plan.evaluator_in_cluster = options_.evaluator_in_cluster;
+    out.plan.lost_pod_timeout = options_.lost_pod_timeout;
     out.plan.gang_scheduler = options_.gang_scheduler;
     out.plan.task_tls_images = options_.task_tls_images;
     out.counter_delay = options_.status_delay;

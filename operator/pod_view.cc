@@ -120,6 +120,7 @@ void ReadConditions(const Json& conditions, PodView& view) {
 PodView PodViewOf(const Json& pod) {
   PodView view;
   ReadMetadata(pod, view);
+  view.creation_time = TimeAt(base::At(pod, "metadata"), "creationTimestamp");
   const Json& owner = Controller(pod);
   view.owner_uid = base::StringAt(owner, "uid");
   view.owned_by_namesake =

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "operator/api/names.h"
 #include "operator/api/tfjob.h"
 
@@ -57,9 +59,10 @@ std::optional<size_t> TensorflowContainer(const Json& pod_template) {
 
 void SetDefaults(TfJob& job, const DefaultOptions& options) {
   TfJobSpec& spec = job.spec;
-  if (spec.run_policy.clean_pod_policy.empty()) {
-    spec.run_policy.clean_pod_policy = options.clean_pod_policy;
-  }
+  const bool says_nothing = spec.run_policy.clean_pod_policy.empty();
+  if (says_nothing) spec.run_policy.clean_pod_policy = options.clean_pod_policy;
+  const bool reclaims_ps =
+      says_nothing && options.reclaims_ps && options.clean_pod_policy == kCleanNone;
   for (FailureRule& rule : spec.run_policy.failure_rules) {
     std::set<std::string> types;
     for (const std::string& type : rule.types) types.insert(CanonicalReplicaType(type));
@@ -72,6 +75,9 @@ void SetDefaults(TfJob& job, const DefaultOptions& options) {
     if (type != key && spec.replicas->contains(type)) continue;
     if (!replica.replicas) replica.replicas = 1;
     if (replica.restart_policy.empty()) replica.restart_policy = kRestartNever;
+    if (type == kPs && reclaims_ps && replica.clean_pod_policy.empty()) {
+      replica.clean_pod_policy = kCleanRunning;
+    }
     AddDefaultPort(replica.pod_template);
     canonical.emplace(type, std::move(replica));
   }
@@ -82,6 +88,19 @@ int ReplicaCount(const TfJobSpec& spec, const std::string& type) {
   if (!spec.replicas) return 0;
   const auto it = spec.replicas->find(type);
   return it == spec.replicas->end() ? 0 : it->second.replicas.value_or(1);
+}
+
+int RequiredReplicas(const ReplicaSpec& replica) {
+  const int32_t all = replica.replicas.value_or(1);
+  return std::min(all, replica.min_replicas.value_or(all));
+}
+
+const std::string& CleanPolicyOf(const TfJobSpec& spec, const std::string& type) {
+  const std::string& of_job = spec.run_policy.clean_pod_policy;
+  if (!spec.replicas) return of_job;
+  const auto replica = spec.replicas->find(type);
+  if (replica == spec.replicas->end() || replica->second.clean_pod_policy.empty()) return of_job;
+  return replica->second.clean_pod_policy;
 }
 
 int PortOf(const ReplicaSpec& replica) {

@@ -38,6 +38,13 @@ FailureRule ReadRule(ObjectReader& rule) {
     out.pod_conditions[type] = status.empty() ? kTrue : status;
     condition.WarnUnknown();
   }
+  if (ObjectReader pending = rule.Object("onPodPending"); !pending.absent()) {
+    out.pending_seconds = pending.Int32("timeoutSeconds");
+    if (!out.pending_seconds) {
+      pending.Error("timeoutSeconds", "Required value", "how long a pod may be Pending, e.g. 300");
+    }
+    pending.WarnUnknown();
+  }
   constexpr char kCounts[] = "countTowardsBackoffLimit";
   out.counts = rule.Raw(kCounts) == nullptr || rule.Bool(kCounts);
   rule.WarnUnknown();
@@ -50,6 +57,18 @@ void CheckExitCodes(const std::string& path, const ExitCodeSet& codes, Errors& e
   }
   if (codes.in && codes.values.contains(0)) {
     errors.push_back({path + ".values", "0 is the exit code of success", "Invalid value"});
+  }
+}
+
+void CheckPending(const std::string& path, const FailureRule& rule, Errors& errors) {
+  if (*rule.pending_seconds < 1) {
+    errors.push_back({path + ".onPodPending.timeoutSeconds",
+                      absl::StrCat(*rule.pending_seconds, ": must be 1 or more"), "Invalid value"});
+  }
+  if (rule.action == kIgnore) {
+    errors.push_back({path + ".action",
+                      "Ignore means nothing for a pod that has not failed; leave the rule out",
+                      "Forbidden"});
   }
 }
 
@@ -101,6 +120,7 @@ Json FailurePolicyToJson(const std::vector<FailureRule>& rules) {
     for (const auto& [type, status] : rule.pod_conditions) {
       entry["onPodConditions"].push_back({{"type", type}, {"status", status}});
     }
+    if (rule.pending_seconds) entry["onPodPending"]["timeoutSeconds"] = *rule.pending_seconds;
     if (!rule.counts) entry["countTowardsBackoffLimit"] = false;
     out.push_back(std::move(entry));
   }
@@ -118,11 +138,15 @@ void CheckFailurePolicy(const TfJobSpec& spec, Errors& errors) {
            "Unsupported value"});
     }
     if (rule.exit_codes) CheckExitCodes(path + ".onExitCodes", *rule.exit_codes, errors);
-    if (rule.exit_codes && !rule.pod_conditions.empty()) {
+    const int kinds = (rule.exit_codes ? 1 : 0) + (rule.pod_conditions.empty() ? 0 : 1) +
+                      (rule.pending_seconds ? 1 : 0);
+    if (kinds > 1) {
       errors.push_back({path,
-                        "must not have both onExitCodes and onPodConditions; make it two rules",
+                        "must have one of onExitCodes, onPodConditions and onPodPending; make it "
+                        "several rules",
                         "Forbidden"});
     }
+    if (rule.pending_seconds) CheckPending(path, rule, errors);
     if (!rule.counts && rule.action != kRestartReplica && rule.action != kRestartJob) {
       errors.push_back({path + ".countTowardsBackoffLimit",
                         absl::StrCat("means nothing for ", rule.action,

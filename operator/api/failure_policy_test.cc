@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "onExitCodes.values: Required value"},
         Mistake{R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]},
                     "onPodConditions": [{"type": "DisruptionTarget"}]})",
-                "must not have both onExitCodes and onPodConditions"},
+                "must have one of onExitCodes, onPodConditions and onPodPending"},
         Mistake{R"({"action": "FailJob", "onPodConditions": [{"status": "True"}]})",
                 "onPodConditions[0].type: Required value"},
         Mistake{R"({"action": "Ignore", "countTowardsBackoffLimit": false})",

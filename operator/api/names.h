@@ -53,6 +53,9 @@ inline constexpr char kCleanAll[] = "All";
 inline constexpr char kCleanRunning[] = "Running";
 inline constexpr char kCleanNone[] = "None";
 
+inline constexpr char kInOrder[] = "InOrder";
+inline constexpr char kAnyOrder[] = "AnyOrder";
+
 inline constexpr char kSuccessDefault[] = "";
 inline constexpr char kSuccessAllWorkers[] = "AllWorkers";
 

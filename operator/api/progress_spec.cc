@@ -85,6 +85,7 @@ std::optional<ProgressSpec> ReadProgressSpec(ObjectReader progress) {
   }
   out.interval_seconds = progress.Int32("intervalSeconds");
   out.stall_seconds = progress.Int32("stallSeconds");
+  out.stall_action = progress.String("stallAction");
   progress.WarnUnknown();
   return out;
 }
@@ -95,6 +96,7 @@ Json ProgressSpecToJson(const ProgressSpec& progress) {
   if (!progress.port_name.empty()) out["port"] = progress.port_name;
   if (progress.interval_seconds) out["intervalSeconds"] = *progress.interval_seconds;
   if (progress.stall_seconds) out["stallSeconds"] = *progress.stall_seconds;
+  if (!progress.stall_action.empty()) out["stallAction"] = progress.stall_action;
   return out;
 }
 
@@ -112,6 +114,18 @@ void CheckProgressSpec(const ProgressSpec& progress, std::vector<FieldError>& er
         {absl::StrCat(kPath, ".intervalSeconds"),
          absl::StrCat(*progress.interval_seconds, ": must be ", kMinProgressSeconds, " or more"),
          "Invalid value"});
+  }
+  if (!progress.stall_action.empty() && progress.stall_action != kRestartJob &&
+      progress.stall_action != kFailJob) {
+    errors.push_back({absl::StrCat(kPath, ".stallAction"),
+                      absl::StrCat("\"", progress.stall_action, "\": must be one of ", kRestartJob,
+                                   ", ", kFailJob),
+                      "Unsupported value"});
+  }
+  if (!progress.stall_seconds && !progress.stall_action.empty()) {
+    errors.push_back({absl::StrCat(kPath, ".stallSeconds"),
+                      "must be given where stallAction is: without it nothing is stalled",
+                      "Required value"});
   }
   if (!progress.stall_seconds) return;
   const int64_t twice = int64_t{2} * progress.interval_seconds.value_or(kDefaultProgressSeconds);

@@ -32,10 +32,16 @@ struct ObjectMeta {
 };
 
 struct ReplicaSpec {
-  std::optional<int32_t> replicas;       // 1 after SetDefaults
-  std::string restart_policy;            // Never after SetDefaults
-  std::optional<int32_t> backoff_limit;  // additive: restarts of this type alone
-  Json pod_template;                     // PodTemplateSpec; null when absent
+  std::optional<int32_t> replicas;  // 1 after SetDefaults
+  std::string restart_policy;       // Never after SetDefaults
+  Json pod_template;                // PodTemplateSpec; null when absent
+  // Additive to v1:
+  std::optional<int32_t> backoff_limit;  // restarts of this type alone
+  std::string clean_pod_policy;          // of this type; "": the job's
+  std::optional<bool> in_cluster_spec;   // TF_CONFIG lists it; Evaluator and types of one's own
+  // Workers that may come and go: the bounds of `replicas`, and how many must not fail for good.
+  std::optional<int32_t> min_replicas;
+  std::optional<int32_t> max_replicas;
   bool operator==(const ReplicaSpec&) const = default;
 };
 
@@ -59,8 +65,10 @@ struct FailureRule {
   std::string action;                     // FailJob, RestartReplica, RestartJob or Ignore
   std::set<std::string> types;            // canonical after SetDefaults; empty: all
   std::optional<ExitCodeSet> exit_codes;  // of the container `tensorflow`
-  // Type → status, any of them. A rule with neither codes nor conditions matches every failed pod.
+  // Type → status, any of them. A rule with none of the three matches every failed pod.
   std::map<std::string, std::string> pod_conditions;
+  // Speaks of pods that have been Pending for so long instead, and of no failed one.
+  std::optional<int32_t> pending_seconds;
   bool counts = true;  // its restarts count towards backoffLimit
   bool operator==(const FailureRule&) const = default;
 };
@@ -83,6 +91,7 @@ struct ProgressSpec {
   std::string port_name;  // of a container port, in place of `port`; both absent: "progress"
   std::optional<int32_t> interval_seconds;
   std::optional<int32_t> stall_seconds;  // without a new step, until the job counts as stalled
+  std::string stall_action;              // RestartJob or FailJob; "": the job is left as it is
   bool operator==(const ProgressSpec&) const = default;
 };
 
@@ -90,6 +99,7 @@ struct TfJobSpec {
   RunPolicy run_policy;
   std::string success_policy;
   bool enable_dynamic_worker = false;
+  std::string startup_order;  // additive: InOrder, or AnyOrder, which "" is too
   std::optional<ProgressSpec> progress;
   // Keyed as the user spelled it until SetDefaults rewrites the keys to Chief, Master, PS, Worker,
   // Evaluator. nullopt when the manifest has no tfReplicaSpecs at all.
@@ -189,10 +199,13 @@ Json StatusToJson(const TfJobStatus& status);
 
 struct DefaultOptions {
   std::string clean_pod_policy = "None";  // upstream's default until v1.5 was Running
+  // Where nothing is said of cleaning, parameter servers that still run at the end are removed
+  // (v1.9 lets them hold their memory and GPUs).
+  bool reclaims_ps = true;
 };
-// In memory only, as v1 does it: key spelling, replicas 1, restartPolicy Never, cleanPodPolicy, and
-// the tfjob-port of the tensorflow container. Of two keys with one meaning the canonical spelling
-// wins.
+// In memory only, as v1 does it: key spelling, replicas 1, restartPolicy Never, cleanPodPolicy (of
+// the job, and that of PS), and the tfjob-port of the tensorflow container. Of two keys with one
+// meaning the canonical spelling wins.
 void SetDefaults(TfJob& job, const DefaultOptions& options = {});
 
 // More replicas of one type than any cluster has: keeps a mistyped number from exhausting memory.
@@ -209,6 +222,10 @@ std::vector<FieldError> Lint(const TfJob& job);
 
 // Replicas of one (canonical) type, 0 if the job has none of it.
 int ReplicaCount(const TfJobSpec& spec, const std::string& type);
+// How many of them the job cannot do without: minReplicas of elastic workers, else all.
+int RequiredReplicas(const ReplicaSpec& replica);
+// What is removed of this (canonical) type at the end: All, Running or None. After SetDefaults.
+const std::string& CleanPolicyOf(const TfJobSpec& spec, const std::string& type);
 // The container port named tfjob-port of that type's tensorflow container, else 2222.
 int PortOf(const ReplicaSpec& replica);
 // Index into spec.containers of the tensorflow container, nullopt when there is none.

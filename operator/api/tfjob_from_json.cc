@@ -94,6 +94,12 @@ ReplicaSpec ReadReplica(ObjectReader replica) {
   out.replicas = replica.Int32("replicas");
   out.restart_policy = replica.String("restartPolicy");
   out.backoff_limit = replica.Int32("backoffLimit");
+  out.clean_pod_policy = replica.String("cleanPodPolicy");
+  if (replica.Raw("inClusterSpec") != nullptr) {
+    out.in_cluster_spec = replica.Bool("inClusterSpec");
+  }
+  out.min_replicas = replica.Int32("minReplicas");
+  out.max_replicas = replica.Int32("maxReplicas");
   CheckPodTemplate(replica.Object("template"));
   if (const Json* pod_template = replica.Raw("template");
       pod_template != nullptr && pod_template->is_object()) {
@@ -109,6 +115,9 @@ TfJobSpec ReadSpec(ObjectReader spec, const ParseOptions& options, ParsedTfJob* 
   ReadFlatFields(spec, options, out.run_policy);
   out.success_policy = spec.String("successPolicy");
   out.enable_dynamic_worker = spec.Bool("enableDynamicWorker");
+  ObjectReader startup = spec.Object("startupPolicy");
+  out.startup_order = startup.String("startupPolicyOrder");
+  startup.WarnUnknown();
   out.progress = ReadProgressSpec(spec.Object("progress"));
   if (const Json* replicas = spec.Raw("tfReplicaSpecs"); replicas != nullptr) {
     out.replicas.emplace();

@@ -99,6 +99,9 @@ Json SpecToJson(const TfJobSpec& spec) {
   }
   Put(out, "successPolicy", spec.success_policy);
   if (spec.enable_dynamic_worker) out["enableDynamicWorker"] = true;
+  if (!spec.startup_order.empty()) {
+    out["startupPolicy"] = {{"startupPolicyOrder", spec.startup_order}};
+  }
   if (spec.progress) out["progress"] = ProgressSpecToJson(*spec.progress);
   if (!spec.replicas) return out;
   Json& types = out["tfReplicaSpecs"] = Json::object();
@@ -107,6 +110,10 @@ Json SpecToJson(const TfJobSpec& spec) {
     Put(entry, "replicas", replica.replicas);
     Put(entry, "restartPolicy", replica.restart_policy);
     Put(entry, "backoffLimit", replica.backoff_limit);
+    Put(entry, "cleanPodPolicy", replica.clean_pod_policy);
+    Put(entry, "inClusterSpec", replica.in_cluster_spec);
+    Put(entry, "minReplicas", replica.min_replicas);
+    Put(entry, "maxReplicas", replica.max_replicas);
     if (!replica.pod_template.is_null()) entry["template"] = replica.pod_template;
   }
   return out;

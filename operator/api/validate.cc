@@ -198,6 +198,34 @@ void CheckContainers(const std::string& path, const Json& pod_template, Errors& 
        "Required value"});
 }
 
+// Workers alone may come and go.
+void CheckElastic(const std::string& path, const std::string& type, const ReplicaSpec& replica,
+                  Errors& errors) {
+  const std::optional<int32_t>& min = replica.min_replicas;
+  const std::optional<int32_t>& max = replica.max_replicas;
+  if (!min && !max) return;
+  CheckNotNegative(path + ".minReplicas", min, errors);
+  if (type != kWorker) {
+    errors.push_back({path + (min ? ".minReplicas" : ".maxReplicas"),
+                      absl::StrCat("only Worker can be elastic, not ", type), "Forbidden"});
+  }
+  if (min && max && *min > *max) {
+    errors.push_back({path + ".maxReplicas",
+                      absl::StrCat(*max, ": must not be below minReplicas, which is ", *min),
+                      "Invalid value"});
+    return;
+  }
+  const int32_t replicas = replica.replicas.value_or(1);
+  if (replicas < min.value_or(replicas) || replicas > max.value_or(replicas)) {
+    errors.push_back(
+        {path + ".replicas",
+         absl::StrCat(replicas, ": must be ", min ? absl::StrCat("at least ", *min) : "",
+                      min && max ? " and " : "", max ? absl::StrCat("at most ", *max) : "",
+                      ", as minReplicas and maxReplicas say"),
+         "Invalid value"});
+  }
+}
+
 void CheckReplica(const std::string& key, const ReplicaSpec& replica, Errors& errors) {
   const std::string path = absl::StrCat(kReplicasPath, "[", key, "]");
   const std::string type = CanonicalReplicaType(key);
@@ -208,6 +236,18 @@ void CheckReplica(const std::string& key, const ReplicaSpec& replica, Errors& er
   }
   CheckNotNegative(path + ".replicas", replica.replicas, errors);
   CheckNotNegative(path + ".backoffLimit", replica.backoff_limit, errors);
+  if (!replica.clean_pod_policy.empty()) {
+    CheckEnum(path + ".cleanPodPolicy", replica.clean_pod_policy,
+              {kCleanAll, kCleanRunning, kCleanNone}, errors);
+  }
+  if (replica.in_cluster_spec && (IsChiefLike(type) || type == kPs || type == kWorker)) {
+    errors.push_back({path + ".inClusterSpec",
+                      absl::StrCat(type,
+                                   " is always in the cluster spec; only Evaluator and types "
+                                   "of your own can be left out"),
+                      "Forbidden"});
+  }
+  CheckElastic(path, type, replica, errors);
   if (replica.replicas && *replica.replicas > kMaxReplicas) {
     errors.push_back({path + ".replicas",
                       absl::StrCat(*replica.replicas, ": must be at most ", kMaxReplicas),
@@ -253,6 +293,10 @@ std::vector<FieldError> Validate(const TfJob& job) {
   CheckFailurePolicy(job.spec, errors);
   CheckEnum("spec.successPolicy", job.spec.success_policy, {kSuccessDefault, kSuccessAllWorkers},
             errors);
+  if (!job.spec.startup_order.empty()) {
+    CheckEnum("spec.startupPolicy.startupPolicyOrder", job.spec.startup_order,
+              {kAnyOrder, kInOrder}, errors);
+  }
   if (job.spec.progress) CheckProgressSpec(*job.spec.progress, errors);
   if (!job.spec.replicas) {
     errors.push_back({kReplicasPath, "must be required", "Required value"});

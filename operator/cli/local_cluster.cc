@@ -65,7 +65,8 @@ absl::Status LocalCluster::CreatePods(const std::vector<const CreatePod*>& actio
     if (record.created > 1) life.DelayUntil(now + RestartDelay(record.created - 1));
     pods_.emplace(name, Pod{.setup = std::move(setup),
                             .life = std::move(life),
-                            .uid = base::StrCat("local-", next_uid_++)});
+                            .uid = base::StrCat("local-", next_uid_++),
+                            .creation_time = now});
     ++generation_;
   }
   return absl::OkStatus();
@@ -128,6 +129,7 @@ std::vector<PodView> LocalCluster::Pods() const {
                      .type = pod.setup.type,
                      .index = pod.setup.index,
                      .phase = pod.life.phase(),
+                     .creation_time = pod.creation_time,
                      .deletion_time = pod.deletion_time,
                      .exit_code = pod.life.ExitCode(),
                      .restart_count = pod.life.RestartCount(),

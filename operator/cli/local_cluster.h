@@ -89,6 +89,7 @@ class LocalCluster {
     PodSetup setup;
     PodLife life;
     std::string uid;
+    absl::Time creation_time;
     std::optional<absl::Time> deletion_time;
     std::optional<absl::Time> terminate_at;
     std::optional<std::vector<std::string>> gpus;  // nullopt: not yet given

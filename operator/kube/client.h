@@ -77,6 +77,7 @@ struct LogOptions {
 struct DeleteOptions {
   std::string uid;                         // precondition; empty = none
   std::string propagation = "Background";  // Background, Foreground, Orphan
+  std::optional<int> grace_seconds;        // 0: without waiting for the pod's node
 };
 
 // kApply: server-side apply, forced, with ClientOptions::user_agent as field manager.

@@ -166,6 +166,7 @@ absl::StatusOr<Request> DeleteRequest(const ObjectPath& path, const DeleteOption
   RETURN_IF_ERROR(CheckPath(path, /*needs_name=*/true));
   Json body = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
   if (!options.propagation.empty()) body["propagationPolicy"] = options.propagation;
+  if (options.grace_seconds) body["gracePeriodSeconds"] = *options.grace_seconds;
   if (!options.uid.empty()) body["preconditions"] = {{"uid", options.uid}};
   return WithBody("DELETE", path, kJsonType, body);
 }

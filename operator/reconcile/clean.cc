@@ -37,26 +37,32 @@ bool CanGoByLabel(const std::vector<View>& views, const TfJob& job) {
 }  // namespace
 
 void PlanCleanUp(Context& context) {
-  const std::string& policy = context.job.spec.run_policy.clean_pod_policy;
-  if (policy == kCleanNone) return;
-  const bool running_only = policy == kCleanRunning;
-  std::set<Place> kept;
+  bool keeps_pods = false;
+  bool keeps_services = false;
+  std::set<Place> going_on;  // of pods that are left running
   std::set<Place> deleted;
   for (const PodView& pod : context.observed.pods) {
     if (!IsOurs(pod, context.job)) continue;
-    const bool keep = running_only && !IsAlive(pod);
-    (keep ? kept : deleted).insert({pod.type, pod.index});
-    if (!keep) Delete(context, pod);
+    const std::string& policy = CleanPolicyOf(context.job.spec, CanonicalReplicaType(pod.type));
+    const bool keep = policy == kCleanNone || (policy == kCleanRunning && !IsAlive(pod));
+    keeps_pods = keeps_pods || keep;
+    if (keep && IsAlive(pod)) going_on.insert({pod.type, pod.index});
+    if (keep) continue;
+    deleted.insert({pod.type, pod.index});
+    Delete(context, pod);
   }
   for (const ServiceView& service : context.observed.services) {
     if (!IsOurs(service, context.job)) continue;
     const Place place{service.type, service.index};
-    const bool remove =
-        context.options.compat_v19 ? deleted.contains(place) : !kept.contains(place);
-    if (remove) Delete(context, service);
+    // v1.9 leaves the services of pods that it keeps, though nobody answers there any more.
+    const bool keep =
+        context.options.compat_v19 ? !deleted.contains(place) : going_on.contains(place);
+    keeps_services = keeps_services || keep;
+    if (!keep) Delete(context, service);
   }
-  context.plan.deletes_all = !running_only && CanGoByLabel(context.observed.pods, context.job) &&
-                             CanGoByLabel(context.observed.services, context.job);
+  context.plan.deletes_all_pods = !keeps_pods && CanGoByLabel(context.observed.pods, context.job);
+  context.plan.deletes_all_services =
+      !keeps_services && CanGoByLabel(context.observed.services, context.job);
 }
 
 void DeleteEverything(Context& context) {

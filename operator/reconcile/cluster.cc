@@ -29,6 +29,11 @@ int64_t TotalReplicas(const TfJob& job) {
   return total;
 }
 
+// Listed for the others in TF_CONFIG.
+bool IsInCluster(const std::string& type, const ReplicaSpec& replica, const PlanOptions& options) {
+  return replica.in_cluster_spec.value_or(type != kEvaluator || options.evaluator_in_cluster);
+}
+
 // A worker knows itself and all ps; a ps only itself; others all ps and themselves (v1.9: nobody).
 base::ClusterSpec SparseCluster(const base::ClusterSpec& cluster, const base::Task& task,
                                 bool compat_v19) {
@@ -78,7 +83,9 @@ std::string TfConfigFor(const TfJob& job, const base::ClusterSpec& cluster, cons
   } else {
     config.environment = "cloud";
     config.cluster = cluster;
-    if (!options.evaluator_in_cluster) config.cluster.jobs.erase("evaluator");
+  }
+  for (const auto& [type, replica] : *job.spec.replicas) {
+    if (!IsInCluster(type, replica, options)) config.cluster.jobs.erase(LowerReplicaType(type));
   }
   return base::WriteTfConfig(config);
 }

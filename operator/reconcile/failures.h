@@ -15,16 +15,22 @@ inline constexpr size_t kLastFailures = 1;
 // Ended by the cluster and not by its program: evicted, pre-empted, its node lost.
 bool IsDisrupted(const PodView& pod);
 
-// The first rule that matches the failed pod; nullptr: none does.
-const FailureRule* RuleFor(const TfJob& job, const std::string& type, const PodView& pod);
+// The first rule that matches the failed pod, or the one that has been Pending for too long;
+// nullptr: none does.
+const FailureRule* RuleFor(const TfJob& job, const std::string& type, const PodView& pod,
+                           absl::Time now);
+
+// Looks again when the first pod will have been Pending for too long.
+void AwaitPendingPods(Context& context);
 
 // A failed pod may restart the job as a whole.
 bool MayRestartJob(const TfJob& job);
 
-// "rule 2 of spec.runPolicy.failurePolicy", counted from 0 as in paths of fields.
-std::string NameOf(const FailureRule& rule, const TfJob& job);
+// What is wrong with the pod of a replica that has a rule, and which rule decides about it: "pod
+// j-worker-0 failed: rule 2 of spec.runPolicy.failurePolicy", counted from 0 as in paths of fields.
+std::string CauseOf(const Replica& replica, const Context& context);
 
-// Puts the failed pods into status.failures, each once.
+// Puts pods that failed, or that a rule takes for failed, into status.failures, each once.
 void NoteFailures(Context& context);
 
 }  // namespace tfjob

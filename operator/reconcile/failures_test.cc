@@ -35,8 +35,9 @@ TEST(FailurePolicy, FirstRuleThatMatchesDecides) {
                   .Rule({.action = kIgnore, .pod_conditions = {{kDisruptionTarget, kTrue}}})
                   .Rule(OnCodes(kRestartReplica, {3}, /*in=*/false))
                   .job;
-  const auto rule_of = [&](const PodView& pod) -> int {
-    const FailureRule* rule = RuleFor(job, kWorker, pod);
+  const auto rule_of = [&](PodView pod) -> int {
+    pod.phase = kPodFailed;
+    const FailureRule* rule = RuleFor(job, kWorker, pod, absl::Now());
     return rule == nullptr ? -1 : static_cast<int>(rule - job.spec.run_policy.failure_rules.data());
   };
   EXPECT_EQ(rule_of({.exit_code = 1}), 1);
@@ -47,7 +48,8 @@ TEST(FailurePolicy, FirstRuleThatMatchesDecides) {
   EXPECT_EQ(rule_of({.exit_code = 4}), 3);
   EXPECT_EQ(rule_of({.exit_code = 3}), -1);
   EXPECT_EQ(rule_of({}), -1) << "its container never ended: there is no exit code";
-  EXPECT_EQ(RuleFor(job, kPs, {.exit_code = 1}), &job.spec.run_policy.failure_rules[0]);
+  EXPECT_EQ(RuleFor(job, kPs, {.phase = kPodFailed, .exit_code = 1}, absl::Now()),
+            &job.spec.run_policy.failure_rules[0]);
 }
 
 TEST(FailurePolicy, FailJobFailsItWhateverTheRestartPolicy) {
@@ -57,7 +59,7 @@ TEST(FailurePolicy, FailJobFailsItWhateverTheRestartPolicy) {
   world.Step();
   ASSERT_TRUE(world.Has(kFailed));
   EXPECT_THAT(MessageOf(world.status(), kFailed),
-              HasSubstr("pod j-worker-1 did: rule 0 of spec.runPolicy.failurePolicy"));
+              HasSubstr("pod j-worker-1 failed: rule 0 of spec.runPolicy.failurePolicy"));
 }
 
 TEST(FailurePolicy, FailJobSparesNoDynamicWorker) {
@@ -261,6 +263,138 @@ TEST(Failures, StayInTheStatusOfAFailedJob) {
   ASSERT_TRUE(world.Has(kFailed));
   ASSERT_EQ(world.status().failures.size(), 1u);
   EXPECT_EQ(world.status().failures[0].exit_code, 2);
+}
+
+// Two workers, of which the second was made just now and cannot be placed.
+World WithPendingWorker(const FailureRule& rule, std::optional<int> backoff_limit = std::nullopt) {
+  JobBuilder job = MakeJob("j").Ps(1).Workers(2).Rule(rule);
+  if (backoff_limit) job.Backoff(*backoff_limit);
+  World world(job);
+  world.Pod(kPs, 0);
+  world.Pod(kWorker, 0);
+  PodView& pod = world.Pod(kWorker, 1, PodPhase::kPending);
+  pod.creation_time = world.observed.now;
+  pod.waiting_reason = "Unschedulable";
+  pod.waiting_message = "0/3 nodes are available";
+  world.Settle();
+  return world;
+}
+
+TEST(PendingTooLong, FailsTheJobWithTheSchedulersReason) {
+  World world = WithPendingWorker({.action = kFailJob, .pending_seconds = 300});
+  EXPECT_EQ(world.Look().requeue_after, absl::Seconds(300));
+  world.observed.now += absl::Seconds(299);
+  EXPECT_EQ(world.Look().requeue_after, absl::Seconds(1));
+  EXPECT_FALSE(HasCondition(world.Look().status, kFailed));
+  world.observed.now += absl::Seconds(1);
+  world.Step();
+  EXPECT_EQ(
+      MessageOf(world.status(), kFailed),
+      "TFJob ns/j has failed because pod j-worker-1 was pending for 300 s (Unschedulable: 0/3 "
+      "nodes are available): rule 0 of spec.runPolicy.failurePolicy");
+  ASSERT_EQ(world.status().failures.size(), 1u);
+  EXPECT_EQ(world.status().failures[0].pod, "j-worker-1");
+  EXPECT_EQ(world.status().failures[0].reason, "Unschedulable");
+  EXPECT_EQ(world.status().failures[0].exit_code, std::nullopt);
+}
+
+TEST(PendingTooLong, IsNothingOnceThePodRunsOrLeaves) {
+  World world = WithPendingWorker({.action = kFailJob, .pending_seconds = 300});
+  world.observed.now += absl::Hours(1);
+  world.Pod(kWorker, 1, PodPhase::kPending).deletion_time = world.observed.now;
+  EXPECT_FALSE(HasCondition(world.Look().status, kFailed));
+  world.Pod(kWorker, 1, kPodRunning).deletion_time.reset();
+  EXPECT_FALSE(HasCondition(world.Look().status, kFailed));
+  EXPECT_EQ(world.Look().requeue_after, std::nullopt);
+}
+
+TEST(PendingTooLong, SpeaksOfItsTypesAndNotOfFailedPods) {
+  World world = WithPendingWorker({.action = kFailJob, .types = {kPs}, .pending_seconds = 1});
+  world.observed.now += absl::Hours(1);
+  EXPECT_FALSE(HasCondition(world.Look().status, kFailed));
+  world.observed.job.spec.run_policy.failure_rules[0].types.clear();
+  world.Pod(kWorker, 1, kPodFailed, 1);
+  EXPECT_THAT(MessageOf(world.Look().status, kFailed), HasSubstr("1 Worker replica(s) failed"));
+}
+
+TEST(PendingTooLong, ReplacesThePodAndCountsUntilTheLimit) {
+  World world =
+      WithPendingWorker({.action = kRestartReplica, .pending_seconds = 60}, /*backoff_limit=*/1);
+  const std::string uid = world.Pod(kWorker, 1, PodPhase::kPending).uid;
+  world.observed.now += absl::Seconds(60);
+  EXPECT_THAT(world.Step().actions, IsEmpty()) << "on record before it is done";
+  EXPECT_EQ(RestartsOf(world, kWorker), 1);
+  EXPECT_THAT(MessageOf(world.status(), kRestarting), HasSubstr("was pending for 60 s"));
+  EXPECT_THAT(NamesOf<DeletePod>(world.Step()), ElementsAre("j-worker-1"));
+  EXPECT_THAT(NamesOf<CreatePod>(world.Step()), ElementsAre("j-worker-1"));
+  EXPECT_NE(world.Pod(kWorker, 1, PodPhase::kPending).uid, uid);
+  world.Pod(kWorker, 1, PodPhase::kPending).creation_time = world.observed.now;
+  world.observed.now += absl::Seconds(60);
+  world.Step();
+  EXPECT_THAT(MessageOf(world.status(), kFailed), HasSubstr("backoff limit"));
+}
+
+TEST(PendingTooLong, RestartsTheJobAsAWhole) {
+  World world = WithPendingWorker({.action = kRestartJob, .pending_seconds = 60});
+  world.observed.now += absl::Seconds(60);
+  world.Step();
+  EXPECT_THAT(NamesOf<DeletePod>(world.Step()),
+              UnorderedElementsAre("j-ps-0", "j-worker-0", "j-worker-1"));
+  EXPECT_THAT(NamesOf<CreatePod>(world.Step()), ElementsAre("j-ps-0", "j-worker-0", "j-worker-1"));
+  EXPECT_EQ(RestartsOf(world, kWorker), 1);
+}
+
+// A worker whose node was lost: it should have been gone a minute ago, and a whole restart waits.
+World WithLostPod(absl::Duration timeout) {
+  World world(MakeJob("j").Workers(2, kRestartExitCode), {.lost_pod_timeout = timeout});
+  world.Pod(kWorker, 0);
+  PodView& pod = world.Pod(kWorker, 1);
+  world.Settle();
+  pod.disrupted = true;
+  pod.deletion_time = world.observed.now;
+  world.observed.now += absl::Minutes(1);
+  return world;
+}
+
+TEST(LostPods, AreWaitedForUnlessToldOtherwise) {
+  World world = WithLostPod(absl::ZeroDuration());
+  EXPECT_THAT(world.Look().actions, IsEmpty());
+  EXPECT_EQ(world.Look().requeue_after, std::nullopt);
+}
+
+TEST(LostPods, AreDeletedByForceAfterTheirTime) {
+  World world = WithLostPod(absl::Minutes(5));
+  EXPECT_THAT(world.Look().actions, IsEmpty());
+  EXPECT_EQ(world.Look().requeue_after, absl::Minutes(4));
+  world.observed.now += absl::Minutes(4);
+  const Plan plan = world.Step();
+  ASSERT_EQ(plan.actions.size(), 1u);
+  EXPECT_EQ(plan.actions[0],
+            Action(DeletePod{.name = "j-worker-1", .uid = "uid-3", .force = true}));
+  EXPECT_THAT(NamesOf<CreatePod>(world.Step()), ElementsAre("j-worker-1"));
+  EXPECT_EQ(RestartsOf(world, kWorker), 0);
+}
+
+TEST(LostPods, AreThoseThatTheClusterTookAway) {
+  World world = WithLostPod(absl::Seconds(1));
+  world.Pod(kWorker, 1).disrupted = false;
+  EXPECT_THAT(world.Look().actions, IsEmpty()) << "its node lives and is slow";
+  world.Pod(kWorker, 1).disrupted = true;
+  world.Pod(kWorker, 1).owner_uid = "other";
+  EXPECT_THAT(NamesOf<DeletePod>(world.Look()), IsEmpty());
+}
+
+TEST(LostPods, OfFinishedJobsGoOneByOne) {
+  World world = WithLostPod(absl::Seconds(1));
+  world.observed.job.spec.run_policy.clean_pod_policy = kCleanAll;
+  for (PodView& pod : world.observed.pods) pod.job_uid = kTestUid;
+  for (ServiceView& service : world.observed.services) service.job_uid = kTestUid;
+  world.Pod(kWorker, 0, PodPhase::kSucceeded, 0);
+  world.Step();
+  const Plan plan = world.Look();
+  EXPECT_THAT(NamesOf<DeletePod>(plan), UnorderedElementsAre("j-worker-0", "j-worker-1"));
+  EXPECT_FALSE(plan.deletes_all_pods);
+  EXPECT_TRUE(plan.deletes_all_services);
 }
 
 }  // namespace

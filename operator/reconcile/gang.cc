@@ -20,9 +20,9 @@ constexpr char kPhasePending[] = "Pending";
 bool IsGang(const PlanOptions& options) { return !options.gang_scheduler.empty(); }
 bool IsVolcano(const PlanOptions& options) { return options.gang_scheduler == kVolcano; }
 
-int TotalReplicas(const TfJob& job) {
+int TotalRequired(const TfJob& job) {
   int total = 0;
-  for (const auto& [type, replica] : *job.spec.replicas) total += ReplicaCount(job.spec, type);
+  for (const auto& [type, replica] : *job.spec.replicas) total += RequiredReplicas(replica);
   return total;
 }
 
@@ -96,7 +96,7 @@ PodGroupSpec PodGroupSpecOf(const TfJob& job, const PlanOptions& options) {
   const SchedulingPolicy policy =
       job.spec.run_policy.scheduling_policy.value_or(SchedulingPolicy());
   PodGroupSpec spec;
-  spec.min_member = policy.min_available.value_or(TotalReplicas(job));
+  spec.min_member = policy.min_available.value_or(TotalRequired(job));
   spec.min_resources = policy.min_resources;
   if (spec.min_resources.empty()) spec.min_resources = RequestsOf(job, spec.min_member);
   if (IsVolcano(options)) {

@@ -13,6 +13,7 @@
 #include "operator/reconcile/deadline.h"
 #include "operator/reconcile/failures.h"
 #include "operator/reconcile/gang.h"
+#include "operator/reconcile/lost.h"
 #include "operator/reconcile/pods.h"
 #include "operator/reconcile/restart.h"
 #include "operator/reconcile/stall.h"
@@ -105,6 +106,7 @@ void Decide(Context& context) {
   }
   PlanRestarts(context);
   UpdateRunning(context);
+  AwaitPendingPods(context);
 }
 
 void PlanActive(Context& context) {
@@ -129,10 +131,12 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
   Context context{.observed = observed, .options = options, .job = observed.job};
   context.plan.status = observed.job.status;
   if (IsManagedByOthers(observed.job) || observed.job.metadata.deletion_time) return context.plan;
-  SetDefaults(context.job, {.clean_pod_policy = options.default_clean_pod_policy});
+  SetDefaults(context.job, {.clean_pod_policy = options.default_clean_pod_policy,
+                            .reclaims_ps = !options.compat_v19});
   if (MarkCreated(context)) WarnOfSpec(context);
   if (IsFinished(context.plan.status)) {
     PlanFinished(context);
+    PlanLostPods(context);
     UpdateQueued(context);
     UpdateBlocked(context);
     UpdateStalled(context);
@@ -148,7 +152,9 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
   if (!IsFinished(context.plan.status)) {
     NoteProgress(context);
     context.replicas = Classify(context.job, observed, options);
+    JudgeStall(context);
     PlanActive(context);
+    PlanLostPods(context);
   }
   UpdateQueued(context);
   UpdateBlocked(context);

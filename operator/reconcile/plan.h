@@ -28,6 +28,7 @@ struct PodView {
   int index = -1;         // label replica-index
   PodPhase phase = PodPhase::kPending;
   std::string reason;  // status.reason, e.g. Evicted
+  std::optional<absl::Time> creation_time;
   std::optional<absl::Time> deletion_time;
   // Exit code of the terminated container `tensorflow`; nullopt while it runs or if it never ran.
   std::optional<int> exit_code;
@@ -150,6 +151,7 @@ struct CreatePod {
 struct DeletePod {
   std::string name;
   std::string uid;
+  bool force = false;  // without waiting for its node, which is lost
   bool operator==(const DeletePod&) const = default;
 };
 struct DeleteService {
@@ -183,9 +185,10 @@ struct Event {
 
 struct Plan {
   std::vector<Action> actions;  // in order: deletes, the pod group, the secret, services, pods
-  // The job has ended for good, and its deletes are of all that carries the label job-uid of the
-  // job, pods and services: one call by that label may stand for many.
-  bool deletes_all = false;
+  // The job has ended for good, and its deletes of this kind are of all that carries its label
+  // job-uid: one call by that label may stand for many.
+  bool deletes_all_pods = false;
+  bool deletes_all_services = false;
   TfJobStatus status;  // to be written if it differs from the observed one
   std::vector<Event> events;
   // When to look again if nothing happens: zero means at once, after the status has been written.
@@ -202,7 +205,10 @@ struct PlanOptions {
   std::string default_namespace = "default";  // for a job without one
   std::string default_clean_pod_policy = "None";
   bool evaluator_in_cluster = true;  // list evaluators in TF_CONFIG's cluster
-  bool inject_host_env = true;       // PS_HOSTS, WORKER_HOSTS, JOB_NAME, TASK_INDEX
+  // Pods of lost nodes are deleted by force when their deletion is overdue by so much; zero: never,
+  // for such a node may still run them.
+  absl::Duration lost_pod_timeout;
+  bool inject_host_env = true;  // PS_HOSTS, WORKER_HOSTS, JOB_NAME, TASK_INDEX
   // Every job is a gang of this scheduler: "volcano", or one that reads the PodGroups of
   // scheduler-plugins. Empty: no gangs.
   std::string gang_scheduler;

@@ -11,6 +11,7 @@
 #include "operator/reconcile/cluster.h"
 #include "operator/reconcile/gang.h"
 #include "operator/reconcile/restart.h"
+#include "operator/reconcile/startup.h"
 #include "operator/reconcile/status.h"
 #include "operator/reconcile/task_tls.h"
 
@@ -80,10 +81,12 @@ void PlanChildren(Context& context) {
         replica->index, BuildService(context.job, replica->type, replica->index, context.options)});
   }
   if (IsGangLeaving(context)) return;
+  NoteStartupOrder(context);
   std::optional<base::ClusterSpec> cluster;  // built only if a pod needs it
   for (const Replica* replica : ordered) {
     const std::string name = ReplicaName(job_name, replica->type, replica->index);
     if (replica->state != ReplicaState::kMissing) continue;
+    if (MustWaitForOthers(context, *replica)) break;  // as must all that come after it
     if (!cluster) cluster = ClusterOf(context.job, context.options);
     Json pod = BuildPod(context.job, replica->type, replica->index, *cluster, context.options);
     if (context.plan.status.task_tls) {

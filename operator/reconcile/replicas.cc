@@ -27,7 +27,7 @@ ReplicaState StateOfPod(const PodView& pod, const Replica& replica,
   if (pod.deletion_time && !judge_while_deleted) return ReplicaState::kTerminating;
   ReplicaState state = ReplicaState::kPending;
   if (pod.phase == PodPhase::kRunning) state = ReplicaState::kRunning;
-  if (pod.phase == PodPhase::kFailed) {
+  if (pod.phase == PodPhase::kFailed || replica.rule != nullptr) {
     state = ClassifyFailure(pod, replica.rule, restart_policy, options);
     if (state != ReplicaState::kFailed) return state;
   }
@@ -44,7 +44,8 @@ bool IsBetter(const PodView& a, const PodView& b, const std::string& name) {
 // Puts pods and services at their places, then says what state each place is in.
 class Classifier {
  public:
-  Classifier(const TfJob& job, const PlanOptions& options) : job_(job), options_(options) {
+  Classifier(const TfJob& job, const PlanOptions& options, absl::Time now)
+      : job_(job), options_(options), now_(now) {
     for (const auto& [type, spec] : *job.spec.replicas) {
       const int count = std::clamp(spec.replicas.value_or(1), 0, kMaxReplicas);
       for (int i = 0; i < count; ++i) out_.wanted.push_back({.type = type, .index = i});
@@ -87,9 +88,9 @@ class Classifier {
 
   Replicas Finish() && {
     for (Replica& replica : out_.wanted) {
-      if (replica.pod != nullptr && replica.pod->phase == PodPhase::kFailed &&
-          !options_.compat_v19) {
-        replica.rule = RuleFor(job_, replica.type, *replica.pod);
+      if (replica.pod != nullptr && !options_.compat_v19 &&
+          (replica.pod->phase == PodPhase::kFailed || replica.pod->phase == PodPhase::kPending)) {
+        replica.rule = RuleFor(job_, replica.type, *replica.pod, now_);
       }
       replica.state = StateOf(replica);
     }
@@ -118,6 +119,7 @@ class Classifier {
 
   const TfJob& job_;
   const PlanOptions& options_;
+  const absl::Time now_;
   const bool may_restart_job_ = !options_.compat_v19 && MayRestartJob(job_);
   Replicas out_;
   std::map<Key, Replica*> places_;
@@ -140,7 +142,7 @@ int Replicas::Count(const std::string& type, ReplicaState state) const {
 
 Replicas Classify(const TfJob& job, const Observed& observed, const PlanOptions& options) {
   if (!job.spec.replicas) return {};
-  Classifier classifier(job, options);
+  Classifier classifier(job, options, observed.now);
   for (const PodView& pod : observed.pods) classifier.Place(pod);
   for (const ServiceView& service : observed.services) classifier.Place(service);
   return std::move(classifier).Finish();

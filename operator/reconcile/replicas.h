@@ -8,15 +8,16 @@
 
 namespace tfjob {
 
+// Failed: in phase Failed, or taken for failed by a rule (Pending for too long, stalled).
 enum class ReplicaState {
   kMissing,  // no pod, and one is wanted
   kBlocked,  // no pod of ours, but a foreign one has the name
   kPending,  // phase Pending or Unknown
   kRunning,
   kSucceeded,    // phase Succeeded, or recorded as succeeded and since gone
-  kRetry,        // phase Failed, to be replaced; the replacement counts as a restart
-  kDisrupted,    // phase Failed by eviction, pre-emption or node loss: replaced without counting
-  kFailed,       // phase Failed for good
+  kRetry,        // failed, to be replaced; the replacement counts as a restart
+  kDisrupted,    // failed by eviction, pre-emption or node loss: replaced without counting
+  kFailed,       // failed for good
   kGangRestart,  // not over, or Failed for good, and to be deleted: the job restarts as a whole
   kTerminating,  // being deleted: neither active nor failed, replaced once it is gone
 };
@@ -27,7 +28,9 @@ struct Replica {
   int index = 0;
   ReplicaState state = ReplicaState::kMissing;
   const PodView* pod = nullptr;
-  const FailureRule* rule = nullptr;  // of the failure policy, that decided about its failed pod
+  // What decided about its pod in place of the restart policy: a rule of the failure policy, or the
+  // one that stallAction makes.
+  const FailureRule* rule = nullptr;
   const ServiceView* service = nullptr;
 };
 

@@ -14,9 +14,11 @@ namespace {
 
 constexpr absl::Duration kMaxRestartDelay = absl::Minutes(5);
 
-std::string RestartingMessage(const Context& context, const std::string& type) {
-  return absl::StrCat("job ", context.job.metadata.name, " is restarting because ", type,
-                      " replica(s) failed.");
+std::string RestartingMessage(const Context& context, const Replica& replica) {
+  const bool was_pending = replica.rule != nullptr && replica.rule->pending_seconds;
+  return absl::StrCat(
+      "job ", context.job.metadata.name, " is restarting because ",
+      was_pending ? CauseOf(replica, context) : absl::StrCat(replica.type, " replica(s) failed."));
 }
 
 // The restart goes on record in this pass, and its back-off begins.
@@ -42,8 +44,8 @@ bool ChargeOnce(Context& context, const Replica& replica) {
 void ChargeJob(Context& context, const Replica& cause) {
   TfJobStatus& status = context.plan.status;
   const std::string message =
-      absl::StrCat("job ", context.job.metadata.name, " is restarting as a whole because pod ",
-                   cause.pod->name, " failed: ", NameOf(*cause.rule, context.job));
+      absl::StrCat("job ", context.job.metadata.name, " is restarting as a whole because ",
+                   CauseOf(cause, context));
   SetCondition(context, kRestarting, kTrue, kReasonRestarting, message);
   AddExitEvents(context, {&cause});
   AddEvent(context, "Warning", kReasonRestarting, message);
@@ -122,11 +124,17 @@ const Replica* NewGangRestart(const Context& context) {
 
 bool IsGangLeaving(const Context& context) {
   if (context.options.compat_v19 || !MayRestartJob(context.job)) return false;
+  const TfJobStatus& status = context.plan.status;
   const auto& wanted = context.replicas.wanted;
-  return std::any_of(wanted.begin(), wanted.end(), [&](const Replica& replica) {
-    return replica.pod != nullptr && replica.state != ReplicaState::kSucceeded &&
-           IsCharged(context.plan.status, *replica.pod);
-  });
+  const auto& surplus = context.replicas.surplus_pods;  // scaled down since
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [&](const Replica& replica) {
+                       return replica.pod != nullptr && replica.state != ReplicaState::kSucceeded &&
+                              IsCharged(status, *replica.pod);
+                     }) ||
+         std::any_of(surplus.begin(), surplus.end(), [&](const PodView* pod) {
+           return pod->phase != PodPhase::kSucceeded && IsCharged(status, *pod);
+         });
 }
 
 ReplicaState ClassifyFailure(const PodView& pod, const FailureRule* rule,
@@ -169,7 +177,7 @@ void PlanRestarts(Context& context) {
     const bool is_retry = replica.state == ReplicaState::kRetry;
     if (!is_retry && replica.state != ReplicaState::kDisrupted) continue;
     const bool is_new = SetCondition(context, kRestarting, kTrue, kReasonRestarting,
-                                     RestartingMessage(context, replica.type));
+                                     RestartingMessage(context, replica));
     const bool is_charged = is_retry && !context.options.compat_v19;
     if (is_charged && !ChargeOnce(context, replica)) {
       begun[replica.type].push_back(&replica);
@@ -187,7 +195,7 @@ void PlanRestarts(Context& context) {
   }
   for (const auto& [type, replicas] : begun) {
     AddExitEvents(context, replicas);
-    AddEvent(context, "Warning", kReasonRestarting, RestartingMessage(context, type));
+    AddEvent(context, "Warning", kReasonRestarting, RestartingMessage(context, *replicas.front()));
   }
 }
 

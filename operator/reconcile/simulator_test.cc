@@ -7,6 +7,7 @@
 
 #include "operator/reconcile/builders.h"
 #include "operator/reconcile/failures.h"
+#include "operator/reconcile/pods.h"
 #include "operator/reconcile/restart.h"
 
 namespace tfjob {
@@ -40,8 +41,10 @@ class Simulator {
   void RunChaos() {
     const int ticks = 5 + Pick(kMaxChaosTicks - 5);
     for (int tick = 0; tick < ticks; ++tick) {
-      truth_.now += absl::Seconds(1);
+      truth_.now += absl::Seconds(Chance(0.05) ? 40 : 1);
       for (PodView& pod : truth_.pods) Disturb(pod);
+      if (Chance(0.3)) MakeStep();
+      if (Chance(0.1)) Scale();
       DisturbPodGroup();
       RemoveTerminated(0.5);
       past_.push_back(truth_.pods);
@@ -58,6 +61,7 @@ class Simulator {
       // Nothing happens while a restart backs off.
       truth_.now += std::max(absl::Seconds(1), requeue_after_);
       for (PodView& pod : truth_.pods) Advance(pod);
+      MakeStep();
       for (PodGroupView& group : truth_.pod_groups) group.phase = "Inqueue";
       RemoveTerminated(1);
       Reconcile(/*may_crash=*/false);
@@ -69,6 +73,7 @@ class Simulator {
     EXPECT_TRUE(IsFinished(truth_.job.status)) << ToJson(truth_.job).dump(1);
     cache_ = truth_;
     EXPECT_TRUE(truth_.pod_groups.empty());
+    ExpectClean();
     const Plan plan = MakePlan(cache_, options_);
     EXPECT_TRUE(plan.actions.empty());
     EXPECT_EQ(plan.status, truth_.job.status);
@@ -89,8 +94,11 @@ class Simulator {
     const bool may_vanish = pod.phase != PodPhase::kSucceeded || IsRecorded(pod);
     if (Chance(0.02) && may_vanish) {
       pod.deletion_time = truth_.now;
-    } else if (pod.phase == PodPhase::kPending && Chance(0.6)) {
+    } else if (pod.phase == PodPhase::kPending && Chance(stuck_.contains(pod.uid) ? 0.02 : 0.6)) {
       pod.phase = PodPhase::kRunning;
+      pod.ready = Chance(0.5);
+    } else if (pod.phase == PodPhase::kRunning && Chance(0.2)) {
+      pod.ready = !pod.ready;
     } else if (!is_over && Chance(0.02)) {
       pod.phase = PodPhase::kFailed;
       pod.disrupted = true;
@@ -104,9 +112,26 @@ class Simulator {
     if (pod.owner_uid != kTestUid || pod.deletion_time) return;
     if (pod.phase == PodPhase::kPending) {
       pod.phase = PodPhase::kRunning;
+    } else if (pod.phase == PodPhase::kRunning && !pod.ready) {
+      pod.ready = true;
     } else if (pod.phase == PodPhase::kRunning && pod.type != "ps" && Chance(0.3)) {
       End(pod, 0);
     }
+  }
+
+  // Of the training, as its chief tells it.
+  void MakeStep() {
+    if (!truth_.job.spec.progress) return;
+    const int64_t step = truth_.progress ? truth_.progress->global_step + 1 : 0;
+    truth_.progress = {.global_step = step, .last_step = 1'000'000};
+  }
+
+  // Somebody changes the number of elastic workers.
+  void Scale() {
+    ReplicaSpec& workers = truth_.job.spec.replicas->at(kWorker);
+    if (!workers.min_replicas) return;
+    workers.replicas =
+        *workers.min_replicas + Pick(1 + *workers.max_replicas - *workers.min_replicas);
   }
 
   // Its scheduler admits it, and may send it back; somebody may delete it.
@@ -137,6 +162,7 @@ class Simulator {
       cache_.pod_groups = truth_.pod_groups;
     }
     cache_.job = truth_.job;
+    cache_.progress = truth_.progress;
     cache_.now = truth_.now;
     const Plan plan = MakePlan(cache_, options_);
     requeue_after_ = plan.requeue_after.value_or(absl::ZeroDuration());
@@ -204,6 +230,7 @@ class Simulator {
     EXPECT_LT(create.index, ReplicaCount(truth_.job.spec, type)) << create.name;
     EXPECT_FALSE(recorded_.contains({create.type, create.index})) << create.name << " runs again";
     ExpectWholeRestart(create.name);
+    ExpectOrder(create);
     for (const PodView& pod : truth_.pods) {
       if (pod.name == create.name) return;  // AlreadyExists, and it is ours
     }
@@ -212,7 +239,29 @@ class Simulator {
                            .owner_uid = kTestUid,
                            .type = create.type,
                            .index = create.index,
+                           .creation_time = truth_.now,
                            .task_tls = task_tls});
+    if (Chance(0.1)) stuck_.insert(truth_.pods.back().uid);
+  }
+  // Where types start in order, all before it have started, as far as the operator sees.
+  void ExpectOrder(const CreatePod& create) {
+    const TfJobSpec& spec = truth_.job.spec;
+    if (spec.startup_order != kInOrder || !options_.gang_scheduler.empty()) return;
+    for (const auto& [type, replica] : *spec.replicas) {
+      if (CreationRank(type) >= CreationRank(CanonicalReplicaType(create.type))) continue;
+      for (int index = 0; index < *replica.replicas; ++index) {
+        EXPECT_TRUE(HasStarted(LowerReplicaType(type), index))
+            << create.name << " came before " << type << " " << index;
+      }
+    }
+  }
+  bool HasStarted(const std::string& type, int index) const {
+    if (recorded_.contains({type, index})) return true;
+    return std::any_of(cache_.pods.begin(), cache_.pods.end(), [&](const PodView& pod) {
+      if (pod.owner_uid != kTestUid || pod.type != type || pod.index != index) return false;
+      const bool is_over = pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
+      return is_over || (pod.phase == PodPhase::kRunning && pod.ready && !pod.deletion_time);
+    });
   }
   // Where the job restarts as a whole, no new pod meets one of before, as far as the operator sees.
   void ExpectWholeRestart(const std::string& name) {
@@ -222,9 +271,9 @@ class Simulator {
       EXPECT_FALSE(IsCharged(truth_.job.status, pod)) << name << " beside " << pod.name;
     }
   }
-  // A rule says that the restart of this failed pod does not count.
+  // A rule says that the restart of this pod, failed or Pending for too long, does not count.
   bool IsFree(const PodView& pod) const {
-    const FailureRule* rule = RuleFor(truth_.job, CanonicalReplicaType(pod.type), pod);
+    const FailureRule* rule = RuleFor(truth_.job, CanonicalReplicaType(pod.type), pod, truth_.now);
     return rule == nullptr ? pod.disrupted : rule->action == kIgnore || !rule->counts;
   }
   void Execute(const CreateService& create) {
@@ -242,13 +291,28 @@ class Simulator {
     for (PodView& pod : truth_.pods) {
       if (pod.uid != gone.uid || pod.deletion_time) continue;
       pod.deletion_time = truth_.now;
-      if (IsFinished(truth_.job.status)) continue;
+      if (IsFinished(truth_.job.status) || IsSurplus(pod)) continue;
       const bool is_charged = IsCharged(truth_.job.status, pod);
-      const bool is_restart = pod.phase == PodPhase::kFailed && !IsFree(pod);
+      const bool was_pending = SeenPendingForFree(pod);
+      const bool is_restart = pod.phase == PodPhase::kFailed && !IsFree(pod) && !was_pending;
       EXPECT_TRUE(!is_restart || is_charged) << pod.name << " was not put on record";
-      EXPECT_TRUE(pod.phase == PodPhase::kFailed || is_charged) << pod.name << " is well";
+      EXPECT_TRUE(pod.phase == PodPhase::kFailed || is_charged || was_pending)
+          << pod.name << " is well";
       if (is_restart && !MayRestartJob(truth_.job)) ++replaced_;
     }
+  }
+  // The job was scaled down meanwhile.
+  bool IsSurplus(const PodView& pod) const {
+    return pod.index >= ReplicaCount(truth_.job.spec, CanonicalReplicaType(pod.type));
+  }
+  // As far as the operator sees, it has been Pending for too long by a rule that does not count.
+  bool SeenPendingForFree(const PodView& pod) const {
+    return std::any_of(cache_.pods.begin(), cache_.pods.end(), [&](const PodView& seen) {
+      if (seen.uid != pod.uid || seen.phase != PodPhase::kPending) return false;
+      const FailureRule* rule =
+          RuleFor(truth_.job, CanonicalReplicaType(seen.type), seen, truth_.now);
+      return rule != nullptr && !rule->counts;
+    });
   }
   void Execute(const DeleteService& gone) {
     EXPECT_NE(gone.uid, kDecoyUid);
@@ -271,11 +335,41 @@ class Simulator {
         EXPECT_TRUE(charged_.insert(uid).second) << uid << " is charged again";
       }
     }
+    if (!IsFinished(before)) ExpectElastic(status);
     truth_.job.status = status;
     for (const auto& [type, replica] : status.replica_statuses) {
       for (const int index : replica.succeeded_indexes) {
         recorded_.insert({LowerReplicaType(type), index});
       }
+    }
+  }
+
+  // Elastic workers fail the job only where too few are left, or none is left to wait for.
+  void ExpectElastic(const TfJobStatus& status) {
+    const ReplicaSpec& workers = truth_.job.spec.replicas->at(kWorker);
+    if (!workers.min_replicas || !HasCondition(status, kFailed)) return;
+    if (MessageOf(status, kFailed).find("Worker replica(s) failed") == std::string::npos) return;
+    const ReplicaStatus& counts = status.replica_statuses.at(kWorker);
+    EXPECT_TRUE(*workers.replicas - counts.failed < *workers.min_replicas ||
+                counts.failed + counts.succeeded >= *workers.replicas)
+        << counts.failed << " of " << *workers.replicas << " failed";
+  }
+
+  // What the policies let stay, and services only of pods that go on.
+  void ExpectClean() {
+    TfJob job = truth_.job;
+    SetDefaults(job);
+    std::set<std::string> going_on;
+    for (const PodView& pod : truth_.pods) {
+      if (pod.owner_uid != kTestUid) continue;
+      const std::string& policy = CleanPolicyOf(job.spec, CanonicalReplicaType(pod.type));
+      const bool is_over = pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
+      EXPECT_TRUE(policy == kCleanNone || (policy == kCleanRunning && is_over)) << pod.name;
+      if (!is_over) going_on.insert(pod.name);
+    }
+    for (const ServiceView& service : truth_.services) {
+      if (service.owner_uid != kTestUid) continue;
+      EXPECT_TRUE(going_on.contains(service.name)) << service.name;
     }
   }
 
@@ -316,8 +410,9 @@ class Simulator {
   size_t seen_ = 0;                         // the moment that the cache of pods shows
   std::set<std::pair<std::string, int>> recorded_;
   std::set<std::string> charged_;
-  std::string secret_;  // that the tasks share, once it has been made
-  int replaced_ = 0;    // failed pods that the operator deleted in order to replace them
+  std::set<std::string> stuck_;  // pods that no node has room for
+  std::string secret_;           // that the tasks share, once it has been made
+  int replaced_ = 0;             // failed pods that the operator deleted in order to replace them
   absl::Duration requeue_after_;
   bool at_rest_ = false;  // the latest pass had nothing to do for a finished job
   int next_uid_ = 0;
@@ -329,13 +424,35 @@ FailureRule RandomRule(std::mt19937& random) {
   const char* const actions[] = {kFailJob, kRestartReplica, kRestartJob, kIgnore};
   FailureRule rule{.action = actions[pick(4)], .counts = pick(3) > 0};
   if (pick(3) == 0) rule.types = {pick(2) == 0 ? kWorker : kPs};
-  const int on = pick(3);
+  const int on = pick(4);
   if (on == 0) rule.exit_codes = {.in = pick(2) == 0, .values = {137, 1}};
   if (on == 1) rule.pod_conditions = {{kDisruptionTarget, kTrue}};
+  if (on == 2) {
+    rule.pending_seconds = 3 + pick(20);
+    if (rule.action == kIgnore) rule.action = kRestartReplica;
+  }
   return rule;
 }
 
-// Up to seven pods of any mix of types and policies.
+// What types of replicas may have for themselves, and the order of their start.
+void AddShape(TfJobSpec& spec, std::mt19937& random) {
+  const auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
+  const char* const clean[] = {kCleanAll, kCleanRunning, kCleanNone};
+  if (pick(3) == 0) spec.startup_order = kInOrder;
+  ReplicaSpec& workers = spec.replicas->at(kWorker);
+  if (pick(4) == 0) {
+    workers.min_replicas = pick(*workers.replicas + 1);
+    workers.max_replicas = *workers.replicas + pick(3);
+  }
+  for (auto& [type, replica] : *spec.replicas) {
+    if (pick(5) == 0) replica.clean_pod_policy = clean[pick(3)];
+  }
+  if (pick(4) > 0) return;
+  spec.progress = {.port = 1, .stall_seconds = 60};
+  if (pick(3) > 0) spec.progress->stall_action = pick(2) == 0 ? kRestartJob : kFailJob;
+}
+
+// Up to eight pods of any mix of types and policies.
 JobBuilder RandomJob(std::mt19937& random) {
   const auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   const char* const policies[] = {kRestartExitCode, kRestartOnFailure, kRestartAlways,
@@ -344,13 +461,16 @@ JobBuilder RandomJob(std::mt19937& random) {
   JobBuilder job = MakeJob("j");
   if (pick(3) == 0) job.Chief(policies[pick(4)]);
   if (pick(2) == 0) job.Ps(1 + pick(2), policies[pick(3)]);
-  job.Workers(1 + pick(4), policies[pick(4)]).Clean(clean[pick(3)]);
+  job.Workers(1 + pick(4), policies[pick(4)]);
+  if (pick(4) > 0) job.Clean(clean[pick(3)]);
+  if (pick(5) == 0) job.Replicas(kEvaluator, 1, policies[pick(4)]);
   if (pick(3) == 0) job.AllWorkers();
   if (pick(3) == 0) job.Backoff(pick(6));
   if (pick(4) == 0) job.Deadline(10 + pick(60));
   if (pick(6) == 0) job.Dynamic();
   for (int rules = pick(3) == 0 ? 1 + pick(2) : 0; rules > 0; --rules) job.Rule(RandomRule(random));
   if (pick(5) == 0) job.job.spec.replicas->at(kWorker).backoff_limit = pick(4);
+  AddShape(job.job.spec, random);
   return job;
 }
 

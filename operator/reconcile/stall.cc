@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/api/progress_spec.h"
 #include "operator/reconcile/status.h"
 
 namespace tfjob {
@@ -29,20 +30,49 @@ void Clear(Context& context) {
                 [](const Condition& condition) { return condition.type == kStalled; });
 }
 
+// How long the next step may still take; nullopt: none is due.
+std::optional<absl::Duration> StepLeft(const Context& context) {
+  const std::optional<ProgressSpec>& spec = context.job.spec.progress;
+  if (!spec || !spec->stall_seconds || context.options.compat_v19) return std::nullopt;
+  const std::optional<absl::Time> since = StepDueSince(context);
+  if (!since) return std::nullopt;
+  return *since + absl::Seconds(*spec->stall_seconds) - context.observed.now;
+}
+
+std::string StalledMessage(const Context& context) {
+  return absl::StrCat("TFJob ", JobKey(context), " is stalled: no new step was read for ",
+                      *context.job.spec.progress->stall_seconds, " s (",
+                      ProgressSummary(context.plan.status.progress->read), ").");
+}
+
 }  // namespace
 
+void JudgeStall(Context& context) {
+  static const FailureRule* const restart = new FailureRule{.action = kRestartJob};
+  static const FailureRule* const fail = new FailureRule{.action = kFailJob};
+  const std::optional<absl::Duration> left = StepLeft(context);
+  if (!left || *left > absl::ZeroDuration()) return;
+  const std::string& action = context.job.spec.progress->stall_action;
+  if (action.empty()) return;
+  const std::string reporter = ReporterType(context.job.spec);
+  for (Replica& replica : context.replicas.wanted) {
+    if (replica.type != reporter || replica.index != 0) continue;
+    if (replica.state != ReplicaState::kRunning) return;
+    replica.rule = action == kFailJob ? fail : restart;
+    replica.state = action == kFailJob ? ReplicaState::kFailed : ReplicaState::kGangRestart;
+    AddEvent(context, "Warning", kReasonStalled, StalledMessage(context));
+    return;
+  }
+}
+
 void UpdateStalled(Context& context) {
-  const std::optional<ProgressSpec>& spec = context.job.spec.progress;
-  const std::optional<absl::Time> since = StepDueSince(context);
-  if (!spec || !spec->stall_seconds || !since || context.options.compat_v19) return Clear(context);
-  const absl::Duration left = *since + absl::Seconds(*spec->stall_seconds) - context.observed.now;
-  if (left > absl::ZeroDuration()) {
-    context.RequeueAfter(left);
+  const std::optional<absl::Duration> left = StepLeft(context);
+  if (!left) return Clear(context);
+  if (*left > absl::ZeroDuration()) {
+    context.RequeueAfter(*left);
     return Clear(context);
   }
-  const std::string message = absl::StrCat(
-      "TFJob ", JobKey(context), " is stalled: no new step was read for ", *spec->stall_seconds,
-      " s (", ProgressSummary(context.plan.status.progress->read), ").");
+  const std::string message = StalledMessage(context);
   if (!SetCondition(context, kStalled, kTrue, kReasonStalled, message)) return;
   AddEvent(context, "Warning", kReasonStalled, message);
 }

@@ -116,5 +116,40 @@ TEST(Stall, IsNoneAtTheLastStepNorWhereNobodyAskedForIt) {
   EXPECT_EQ(unasked.Look().requeue_after, std::nullopt);
 }
 
+TEST(Stall, RestartsTheJobAsAWholeWhereAskedTo) {
+  World world = Running();
+  world.observed.job.spec.progress->stall_action = kRestartJob;
+  world.observed.job.spec.run_policy.backoff_limit = 1;
+  EXPECT_EQ(world.Look().requeue_after, kStall);
+  world.observed.now += kStall;
+  const Plan plan = world.Step();
+  EXPECT_THAT(plan.actions, IsEmpty()) << "on record before it is done";
+  ASSERT_EQ(plan.events.size(), 2u);
+  EXPECT_EQ(plan.events[0].reason, kReasonStalled);
+  EXPECT_THAT(MessageOf(world.status(), kRestarting),
+              HasSubstr("as a whole because pod j-worker-0 made no step for 300 s: stallAction"));
+  EXPECT_EQ(world.status().replica_statuses.at(kWorker).restarts, 1);
+  EXPECT_THAT(NamesOf<DeletePod>(world.Step()), ElementsAre("j-worker-0"));
+  world.Settle();
+  world.Pods(kWorker, 1, PodPhase::kRunning);
+  world.Settle();
+  EXPECT_FALSE(world.Has(kStalled));
+  EXPECT_EQ(world.Look().requeue_after, kStall) << "it has its time anew";
+  world.observed.now += kStall;
+  world.Step();
+  EXPECT_THAT(MessageOf(world.status(), kFailed), HasSubstr("backoff limit"));
+}
+
+TEST(Stall, FailsTheJobWhereAskedTo) {
+  World world = Running();
+  world.observed.job.spec.progress->stall_action = kFailJob;
+  world.observed.now += kStall;
+  world.Step();
+  EXPECT_EQ(MessageOf(world.status(), kFailed),
+            "TFJob ns/j has failed because pod j-worker-0 made no step for 300 s: stallAction of "
+            "spec.progress");
+  EXPECT_FALSE(world.Has(kStalled));
+}
+
 }  // namespace
 }  // namespace tfjob

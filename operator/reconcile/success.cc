@@ -47,8 +47,14 @@ bool AllWorkersOver(const Context& context) {
   return over == ReplicaCount(context.job.spec, kWorker);
 }
 
+// Workers that may come and go: any of them, or those beyond minReplicas.
 bool ToleratesFailure(const Context& context, const std::string& type) {
-  return type == kWorker && context.job.spec.enable_dynamic_worker;
+  if (type != kWorker) return false;
+  const ReplicaSpec& workers = context.job.spec.replicas->at(type);
+  if (!workers.min_replicas) return context.job.spec.enable_dynamic_worker;
+  const int left =
+      ReplicaCount(context.job.spec, type) - context.replicas.Count(type, ReplicaState::kFailed);
+  return left >= *workers.min_replicas;
 }
 
 void FailBecauseOf(Context& context, const std::string& type, int failed) {
@@ -76,10 +82,10 @@ bool FailByRule(Context& context, const std::string& type) {
   for (const Replica& replica : context.replicas.wanted) {
     if (replica.type != type || replica.state != ReplicaState::kFailed || !replica.rule) continue;
     AddExitEvents(context, {&replica});
-    Finish(context, kFailed,
-           absl::StrCat("TFJob ", JobKey(context), " has failed because pod ", replica.pod->name,
-                        " did: ", NameOf(*replica.rule, context.job)),
-           "Warning");
+    Finish(
+        context, kFailed,
+        absl::StrCat("TFJob ", JobKey(context), " has failed because ", CauseOf(replica, context)),
+        "Warning");
     return true;
   }
   return false;

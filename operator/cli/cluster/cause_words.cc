@@ -60,6 +60,9 @@ constexpr std::array kWords = {
           "namespace"},
     Words{Cause::kNameTaken, "NameTaken", "needs a name that something else has",
           "delete or rename that object, or give the job another name"},
+    Words{Cause::kStartOrder, "StartOrder",
+          "makes its next pods once those before them are ready (startupPolicyOrder is InOrder)",
+          "see why these are not ready: their readinessProbe, and trainyard logs JOB"},
     Words{Cause::kPodsMissing, "PodsMissing", "lacks pods, and nobody has said why",
           "see the operator's log (kubectl -n trainyard-system logs deployment/trainyard): the API "
           "server may refuse them for the time being, or an admission webhook may not answer"},
@@ -131,6 +134,10 @@ constexpr std::array kWords = {
     Words{Cause::kBackoffLimit, "BackoffLimit", "was restarted as often as backoffLimit allows",
           "cure why its pods fail, or raise runPolicy.backoffLimit; delete the job and apply it "
           "again"},
+    Words{Cause::kPendingTooLong, "PendingTooLong",
+          "has failed: a pod was pending for longer than its failurePolicy allows",
+          "the message says why the pod could not start; cure that or raise timeoutSeconds, delete "
+          "the job and apply it again"},
     Words{Cause::kFailed, "Failed", "has failed",
           "see why in its log: trainyard logs JOB; delete the job and apply it again"},
     Words{Cause::kNoReason, "NoReason", "waits, and the cluster has not said why",

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/json_read.h"
 #include "operator/api/names.h"
@@ -113,6 +114,16 @@ void AddDns(const JobPicture& picture, std::vector<Finding>& findings) {
   findings.insert(findings.begin(), std::move(dns));
 }
 
+// Those that run without being ready, "j-ps-0, j-ps-1".
+std::string UnreadyPods(const JobPicture& picture) {
+  std::vector<std::string> names;
+  for (const Json& pod : picture.pods) {
+    if (base::StringAt(base::At(pod, "status"), "phase") != "Running") continue;
+    if (!IsTrue(pod, "Ready")) names.push_back(ObjectName(pod));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
 // A refusal that the operator takes for a passing one leaves no trace on the job.
 void AddMissingPods(const JobPicture& picture, std::vector<Finding>& findings) {
   const auto started = ReadTime(base::At(picture.job, "status"), "startTime");
@@ -128,9 +139,15 @@ void AddMissingPods(const JobPicture& picture, std::vector<Finding>& findings) {
     if (base::StringAt(base::At(pod, "status"), "phase") != "Succeeded") --missing;
   }
   if (missing <= 0) return;
+  const std::string unready = UnreadyPods(picture);
+  const bool waits = base::StringAt(base::At(picture.job, "spec", "startupPolicy"),
+                                    "startupPolicyOrder") == kInOrder &&
+                     !unready.empty();
   findings.insert(findings.begin(),
-                  MakeFinding(Cause::kPodsMissing, absl::StrCat("TFJob ", ObjectName(picture.job)),
-                              absl::StrCat(missing, " pods are missing")));
+                  MakeFinding(waits ? Cause::kStartOrder : Cause::kPodsMissing,
+                              absl::StrCat("TFJob ", ObjectName(picture.job)),
+                              absl::StrCat(missing, " pods are missing",
+                                           waits ? absl::StrCat("; not ready: ", unready) : "")));
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ enum class Cause {
   kWebhookDown,
   kPodSecurity,
   kNameTaken,    // a pod or service of another owner has a name that the job needs
+  kStartOrder,   // its next pods wait for those before them
   kPodsMissing,  // and no refusal is known
   kRefused,      // any other refusal of the API server
   kGpuShortage,
@@ -58,8 +59,9 @@ enum class Cause {
   kNodeLost,
   kDeadline,
   kBackoffLimit,
-  kFailed,    // the job's own words, where nothing else tells
-  kNoReason,  // a pod waits and nobody has said why
+  kPendingTooLong,  // a rule of its failurePolicy says so
+  kFailed,          // the job's own words, where nothing else tells
+  kNoReason,        // a pod waits and nobody has said why
 };
 // "ImageMissing".
 std::string_view NameOf(Cause cause);

@@ -552,6 +552,26 @@ TEST(DiagnosisTest, PodsThatAreNotMadeAreMissedAfterAWhile) {
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].cause, Cause::kPodsMissing);
   EXPECT_EQ(findings[0].says, "2 pods are missing");
+  picture.job["spec"]["startupPolicy"] = {{"startupPolicyOrder", "InOrder"}};
+  picture.pods[0]["status"]["conditions"][0]["status"] = "False";
+  const std::vector<Finding> in_order = DiagnoseJob(picture);
+  ASSERT_THAT(in_order, SizeIs(1));
+  EXPECT_EQ(in_order[0].cause, Cause::kStartOrder);
+  EXPECT_EQ(in_order[0].says, "2 pods are missing; not ready: mine-ps-0");
+}
+
+TEST(DiagnosisTest, APodThatWasPendingForTooLong) {
+  const JobPicture picture{
+      .job =
+          Job({True("Failed", "TFJobFailed",
+                    "TFJob default/mine has failed because pod mine-worker-1 was pending for 300 "
+                    "s (Unschedulable: 0/3 nodes are available): rule 0 of "
+                    "spec.runPolicy.failurePolicy")}),
+      .now = Now()};
+  const std::vector<Finding> findings = DiagnoseJob(picture);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].cause, Cause::kPendingTooLong);
+  EXPECT_THAT(findings[0].says, HasSubstr("0/3 nodes"));
 }
 
 TEST(DiagnosisTest, TakesAnyJson) {

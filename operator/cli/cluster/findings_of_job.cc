@@ -66,6 +66,9 @@ std::vector<Finding> Failed(const std::string& object, const JobPicture& picture
   if (Says(message, "longer than specified deadline")) {
     return {MakeFinding(Cause::kDeadline, object, message)};
   }
+  if (Says(message, " was pending for ")) {
+    return {MakeFinding(Cause::kPendingTooLong, object, message)};
+  }
   if (Says(message, "backoff limit")) {
     out.push_back(MakeFinding(Cause::kBackoffLimit, object, message));
   } else {
