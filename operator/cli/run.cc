@@ -63,6 +63,8 @@ class Runner {
   void OnSignals(absl::Time now);
   void ReapChildren(absl::Time now);
   void ShowProgress();
+  // A training without steps has consequences, so that its progress is a fact of the plan.
+  bool MayStall() const { return job_.spec.progress && job_.spec.progress->stall_seconds; }
   void WatchProgress();
   void StopEverything();
   RunResult Result() const;
@@ -83,6 +85,7 @@ class Runner {
   absl::Time begun_ = absl::Now();
   int64_t seen_generation_ = -1;
   std::optional<absl::Time> wake_at_;  // the plan's own
+  std::optional<Progress> progress_;   // as the chief last told it
   std::optional<int> signal_;          // the first one that ends the run
   bool settling_ = false;              // finished; the rest is ending
   std::set<std::string> told_;         // warnings said once
@@ -169,9 +172,12 @@ void Runner::Report(const Plan& plan) {
 absl::Status Runner::Reconcile(absl::Time now) {
   for (int pass = 0; pass < kMaxPasses; ++pass) {
     const int64_t generation = cluster_->generation();
-    const Plan plan = MakePlan(
-        {.job = job_, .pods = cluster_->Pods(), .services = cluster_->Services(), .now = now},
-        plan_options_);
+    const Plan plan = MakePlan({.job = job_,
+                                .pods = cluster_->Pods(),
+                                .services = cluster_->Services(),
+                                .now = now,
+                                .progress = progress_},
+                               plan_options_);
     Report(plan);
     const bool again = plan.status != job_.status;
     job_.status = plan.status;
@@ -291,7 +297,7 @@ void Runner::OnSignals(absl::Time now) {
 
 // Whose progress is the job's: the chief's, else worker 0's.
 void Runner::WatchProgress() {
-  if (isatty(STDOUT_FILENO) != 1) return;
+  if (isatty(STDOUT_FILENO) != 1 && !MayStall()) return;
   std::optional<int> port;
   for (const char* type : {kChief, kMaster, kWorker}) {
     if (!port) port = cluster_->MetricsPort(ReplicaName(job_.metadata.name, type, 0));
@@ -302,8 +308,10 @@ void Runner::WatchProgress() {
 }
 
 void Runner::ShowProgress() {
-  const std::optional<Progress> progress = poller_->Take();
-  log_->SetProgress(progress ? FormatProgress(*progress, TerminalWidth() - 1) : "");
+  progress_ = poller_->Take();
+  if (MayStall()) wake_at_ = absl::Now();
+  if (isatty(STDOUT_FILENO) != 1) return;
+  log_->SetProgress(progress_ ? FormatProgress(*progress_, TerminalWidth() - 1) : "");
 }
 
 void Runner::StopEverything() {

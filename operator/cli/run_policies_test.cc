@@ -219,5 +219,44 @@ TEST(RunPolicies, ReportsConditionsAndFoldersAtTheEnd) {
   }
 }
 
+TEST(RunPolicies, StartTypesInOrder) {
+  TestRun run;
+  const RunOutcome outcome = run.Run(
+      TestJob("j")
+          .Spec("startupPolicy: {startupPolicyOrder: InOrder}")
+          .Replica("PS", "sleep 100",
+                   {.pod = "initContainers: [{name: slow, image: i, command: [sleep, '1']}]"})
+          .Replica("Worker", "echo here I am")
+          .Yaml());
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  const size_t ps = outcome.output.find("ps-0/slow has finished");
+  ASSERT_NE(ps, std::string::npos) << outcome.output;
+  EXPECT_LT(ps, outcome.output.find("here I am"));
+}
+
+#ifndef TRAINYARD_SANITIZED
+// The shortest stallSeconds there is takes a minute.
+TEST(RunPolicies, FailAStalledTraining) {
+  constexpr char kServer[] =
+      "exec python3 -c 'import http.server, os\n"
+      "class Same(http.server.BaseHTTPRequestHandler):\n"
+      "  def do_GET(self):\n"
+      "    self.send_response(200)\n"
+      "    self.end_headers()\n"
+      "    self.wfile.write(b\"{\\\"global_step\\\":7}\")\n"
+      "http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"TRAINYARD_METRICS_PORT\"])), "
+      "Same).serve_forever()'";
+  TestRun run;
+  run.Start(TestJob("j")
+                .Spec("progress: {port: 9100, stallSeconds: 60, stallAction: FailJob}")
+                .Replica("Worker", kServer)
+                .Yaml());
+  const RunOutcome outcome = run.Wait(absl::Minutes(2));
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("pod j-worker-0 made no step for 60 s"));
+  EXPECT_GE(outcome.duration, absl::Seconds(60));
+}
+#endif
+
 }  // namespace
 }  // namespace tfjob
