@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """README.md and docs/ tell what is true: their TFJobs are valid, their links lead somewhere, the images that they and
-the examples name are those that `make images` makes, and the symptoms are ones that the operator shows. chart.py judges
-what they say of the chart and of metrics.
+the examples name are those that `make images` makes, the symptoms are ones that the operator shows, and the tests that
+they name exist (features.py). chart.py judges what they say of the chart and of metrics.
 
   docs.py --trainyard PROGRAM"""
 import argparse
@@ -13,6 +13,7 @@ import sys
 
 import yaml
 
+import features
 import project
 from project import ROOT
 
@@ -120,7 +121,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--trainyard', required=True)
     args = parser.parse_args()
-    wrong = [*broken_links(), *invalid_jobs(args.trainyard), *images_without_our_version(), *unknown_reasons()]
+    wrong = [*broken_links(), *invalid_jobs(args.trainyard), *images_without_our_version(), *unknown_reasons(),
+             *features.problems()]
     for line in wrong:
         print('docs: ' + line)
     return 1 if wrong else 0
