@@ -229,8 +229,8 @@ void CheckElastic(const std::string& path, const std::string& type, const Replic
 void CheckReplica(const std::string& key, const ReplicaSpec& replica, Errors& errors) {
   const std::string path = absl::StrCat(kReplicasPath, "[", key, "]");
   const std::string type = CanonicalReplicaType(key);
-  if (const std::string meant = Meant(key, KnownTypes());
-      !IsKnownReplicaType(type) && !meant.empty()) {
+  if (const std::string meant = IsKnownReplicaType(type) ? "" : Meant(key, KnownTypes());
+      !meant.empty()) {
     errors.push_back(
         {path, absl::StrCat("\"", key, "\": did you mean ", meant, "?"), "Unsupported value"});
   }
