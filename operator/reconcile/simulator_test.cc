@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "absl/strings/match.h"
 #include "operator/reconcile/builders.h"
 #include "operator/reconcile/failures.h"
 #include "operator/reconcile/pods.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int kMaxChaosTicks = 40;
 constexpr int kMaxCalmTicks = 300;
+constexpr int kStallSeconds = 60;
 constexpr char kDecoyUid[] = "decoy-uid";
 
 class Simulator {
@@ -124,6 +126,7 @@ class Simulator {
     if (!truth_.job.spec.progress) return;
     const int64_t step = truth_.progress ? truth_.progress->global_step + 1 : 0;
     truth_.progress = {.global_step = step, .last_step = 1'000'000};
+    stepped_at_ = truth_.now;
   }
 
   // Somebody changes the number of elastic workers.
@@ -336,6 +339,9 @@ class Simulator {
       }
     }
     if (!IsFinished(before)) ExpectElastic(status);
+    if (TellsOfStall(status) && !TellsOfStall(before)) {
+      EXPECT_GE(truth_.now - stepped_at_, absl::Seconds(kStallSeconds));
+    }
     truth_.job.status = status;
     for (const auto& [type, replica] : status.replica_statuses) {
       for (const int index : replica.succeeded_indexes) {
@@ -344,11 +350,16 @@ class Simulator {
     }
   }
 
+  static bool TellsOfStall(const TfJobStatus& status) {
+    return absl::StrContains(MessageOf(status, kRestarting), "made no step") ||
+           absl::StrContains(MessageOf(status, kFailed), "made no step");
+  }
+
   // Elastic workers fail the job only where too few are left, or none is left to wait for.
   void ExpectElastic(const TfJobStatus& status) {
     const ReplicaSpec& workers = truth_.job.spec.replicas->at(kWorker);
     if (!workers.min_replicas || !HasCondition(status, kFailed)) return;
-    if (MessageOf(status, kFailed).find("Worker replica(s) failed") == std::string::npos) return;
+    if (!absl::StrContains(MessageOf(status, kFailed), "Worker replica(s) failed")) return;
     const ReplicaStatus& counts = status.replica_statuses.at(kWorker);
     EXPECT_TRUE(*workers.replicas - counts.failed < *workers.min_replicas ||
                 counts.failed + counts.succeeded >= *workers.replicas)
@@ -411,6 +422,7 @@ class Simulator {
   std::set<std::pair<std::string, int>> recorded_;
   std::set<std::string> charged_;
   std::set<std::string> stuck_;  // pods that no node has room for
+  absl::Time stepped_at_;        // the training
   std::string secret_;           // that the tasks share, once it has been made
   int replaced_ = 0;             // failed pods that the operator deleted in order to replace them
   absl::Duration requeue_after_;
@@ -448,7 +460,7 @@ void AddShape(TfJobSpec& spec, std::mt19937& random) {
     if (pick(5) == 0) replica.clean_pod_policy = clean[pick(3)];
   }
   if (pick(4) > 0) return;
-  spec.progress = {.port = 1, .stall_seconds = 60};
+  spec.progress = {.port = 1, .stall_seconds = kStallSeconds};
   if (pick(3) > 0) spec.progress->stall_action = pick(2) == 0 ? kRestartJob : kFailJob;
 }
 
