@@ -31,6 +31,24 @@ def test_scaled_job_gets_and_loses_workers(space):
     assert space.step(name + '-worker-0') == 20000
 
 
+def test_workers_wait_for_ready_parameter_servers_and_not_for_ever_for_room(space):
+    job = manifests.with_limits(manifests.small('ordered'), ('Worker',), **{'example.com/none': '1'})
+    job = manifests.with_policy(job, failurePolicy={'rules': [
+        {'action': 'FailJob', 'replicaTypes': ['Worker'], 'onPodPending': {'timeoutSeconds': 5}}]})
+    job['spec']['startupPolicy'] = {'startupPolicyOrder': 'InOrder'}
+    manifests.containers(job, 'PS')[0]['readinessProbe'] = {
+        'tcpSocket': {'port': 2222}, 'initialDelaySeconds': 4, 'periodSeconds': 1}
+    name = space.apply(job)
+    worker = name + '-worker-0'
+    space.wait('a worker', lambda: worker in space.pods(name))
+    ready, = (c for c in space.pod(name + '-ps-0').status.conditions if c.type == 'Ready')
+    assert ready.status == 'True'
+    assert ready.last_transition_time <= space.pod(worker).metadata.creation_timestamp
+    space.wait_for(name, 'Failed')
+    message = space.conditions(name)['Failed']['message']
+    assert 'was pending for 5 s (Unschedulable' in message and 'example.com/none' in message, message
+
+
 def test_finished_job_expires(space):
     name = space.apply(manifests.small('brief', 200, cpu=None, ttlSecondsAfterFinished=3))
     space.wait('the job to run', lambda: 'Running' in space.conditions(name) or not space.job(name))

@@ -39,6 +39,7 @@ TEST(FailurePolicyFields, AreKeptAndComeBack) {
     {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2]}, "replicaTypes": ["worker"]},
     {"action": "RestartJob", "countTowardsBackoffLimit": false,
      "onPodConditions": [{"type": "DisruptionTarget"}, {"type": "Ready", "status": "False"}]},
+    {"action": "RestartReplica", "onPodPending": {"timeoutSeconds": 300}},
     {"action": "Ignore"}])");
   EXPECT_THAT(ProblemsOf(rules), IsEmpty());
   TfJob job = FromJson(JobWith(rules)).job;
@@ -46,13 +47,14 @@ TEST(FailurePolicyFields, AreKeptAndComeBack) {
   EXPECT_EQ(FromJson(ToJson(job)).job, job);
   SetDefaults(job);
   const std::vector<FailureRule>& read = job.spec.run_policy.failure_rules;
-  ASSERT_EQ(read.size(), 3u);
+  ASSERT_EQ(read.size(), 4u);
   EXPECT_THAT(read[0].types, ElementsAre(kWorker));
   EXPECT_EQ(read[0].exit_codes, (ExitCodeSet{.in = true, .values = {1, 2}}));
   EXPECT_TRUE(read[0].counts);
   EXPECT_EQ(read[1].pod_conditions.at(kDisruptionTarget), kTrue);
   EXPECT_EQ(read[1].pod_conditions.at("Ready"), kFalse);
   EXPECT_FALSE(read[1].counts);
+  EXPECT_EQ(read[2].pending_seconds, 300);
 }
 
 struct Mistake {
@@ -83,6 +85,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]},
                     "onPodConditions": [{"type": "DisruptionTarget"}]})",
                 "must have one of onExitCodes, onPodConditions and onPodPending"},
+        Mistake{R"({"action": "FailJob", "onPodPending": {}})",
+                "onPodPending.timeoutSeconds: Required value"},
+        Mistake{R"({"action": "FailJob", "onPodPending": {"timeoutSeconds": 0}})",
+                "onPodPending.timeoutSeconds: Invalid value"},
+        Mistake{R"({"action": "Ignore", "onPodPending": {"timeoutSeconds": 1}})",
+                "Ignore means nothing"},
         Mistake{R"({"action": "FailJob", "onPodConditions": [{"status": "True"}]})",
                 "onPodConditions[0].type: Required value"},
         Mistake{R"({"action": "Ignore", "countTowardsBackoffLimit": false})",

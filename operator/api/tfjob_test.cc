@@ -280,7 +280,15 @@ TEST(Parsing, ReadsBackWhatItWrites) {
         {"lastStep", 1000},
         {"lastUpdateTime", "2026-01-02T03:04:05Z"},
         {"lastStepTime", "2026-01-02T03:04:04Z"}}}};
-  json["spec"]["progress"] = {{"port", 9100}, {"intervalSeconds", 30}};
+  json["spec"]["progress"] = {
+      {"port", 9100}, {"intervalSeconds", 30}, {"stallSeconds", 60}, {"stallAction", "RestartJob"}};
+  json["spec"]["startupPolicy"]["startupPolicyOrder"] = "InOrder";
+  Json& workers = json["spec"]["tfReplicaSpecs"]["Worker"];
+  workers["minReplicas"] = 1;
+  workers["maxReplicas"] = 9;
+  workers["cleanPodPolicy"] = "All";
+  json["spec"]["tfReplicaSpecs"]["Evaluator"] = {{"inClusterSpec", false},
+                                                 {"template", workers["template"]}};
   const ParsedTfJob parsed = FromJson(json);
   EXPECT_THAT(parsed.errors, IsEmpty());
   EXPECT_EQ(parsed.job.status.replica_statuses.at("Worker").succeeded_indexes,

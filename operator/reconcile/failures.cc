@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -112,15 +111,14 @@ bool MayRestartJob(const TfJob& job) {
 
 std::string CauseOf(const Replica& replica, const Context& context) {
   const PodView& pod = *replica.pod;
-  const std::vector<FailureRule>& rules = context.job.spec.run_policy.failure_rules;
-  if (std::less<>()(replica.rule, rules.data()) ||
-      !std::less<>()(replica.rule, rules.data() + rules.size())) {
+  if (replica.is_stalled) {
     return absl::StrCat("pod ", pod.name, " made no step for ",
                         *context.job.spec.progress->stall_seconds,
                         " s: stallAction of spec.progress");
   }
+  const FailureRule* first = context.job.spec.run_policy.failure_rules.data();
   const std::string name =
-      absl::StrCat("rule ", replica.rule - rules.data(), " of spec.runPolicy.failurePolicy");
+      absl::StrCat("rule ", replica.rule - first, " of spec.runPolicy.failurePolicy");
   if (!replica.rule->pending_seconds) return absl::StrCat("pod ", pod.name, " failed: ", name);
   const PodFailure pending = PendingFailureOf(pod, context.observed.now);
   return absl::StrCat("pod ", pod.name, " was pending for ", *replica.rule->pending_seconds, " s (",

@@ -28,9 +28,10 @@ struct Replica {
   int index = 0;
   ReplicaState state = ReplicaState::kMissing;
   const PodView* pod = nullptr;
-  // What decided about its pod in place of the restart policy: a rule of the failure policy, or the
-  // one that stallAction makes.
+  // What decided about its pod in place of the restart policy: a rule of the failure policy, or
+  // what stallAction comes to.
   const FailureRule* rule = nullptr;
+  bool is_stalled = false;  // the latter
   const ServiceView* service = nullptr;
 };
 

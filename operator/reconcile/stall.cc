@@ -59,6 +59,7 @@ void JudgeStall(Context& context) {
     if (replica.type != reporter || replica.index != 0) continue;
     if (replica.state != ReplicaState::kRunning) return;
     replica.rule = action == kFailJob ? fail : restart;
+    replica.is_stalled = true;
     replica.state = action == kFailJob ? ReplicaState::kFailed : ReplicaState::kGangRestart;
     AddEvent(context, "Warning", kReasonStalled, StalledMessage(context));
     return;
