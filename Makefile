@@ -7,7 +7,7 @@ RELEASE := build/release
 VENV := build/venv
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-check python-deps build run test test-asan test-tsan cluster e2e e2e-kind conformance fuzz bench \
+.PHONY: help deps deps-check browser-deps python-deps build run test test-asan test-tsan cluster e2e e2e-kind conformance fuzz bench \
         bench-quick bench-peers images test-images microbench tidy thread-safety format format-check layering clean
 
 help:  ## list these targets
@@ -18,6 +18,9 @@ deps:  ## install the missing Debian packages of cmake/packages.txt (nothing to 
 
 deps-check:  ## the same, and the tools of `make test-asan`, `make fuzz`, `make tidy` and `make format`
 	@sh cmake/deps.sh build check
+
+browser-deps: deps  ## install Chromium: `make test` then tries the operator's page in a real browser
+	@sh cmake/deps.sh browser
 
 python-deps: deps  ## TensorFlow and TensorBoard in build/venv: tests then read our files with them
 	@sh cmake/python_deps.sh $(VENV) cmake/requirements-test.txt
@@ -33,6 +36,8 @@ test: build  ## build and run every test
 	@sh cmake/test.sh release $(JOBS)
 	@test -x $(VENV)/bin/python || \
 	  echo "Tests that read our files with TensorFlow were skipped: make python-deps, then make test."
+	@command -v chromedriver >/dev/null || \
+	  echo "The operator's page was not tried in a browser: make browser-deps, then make test."
 
 test-asan: deps-check  ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --preset asan -Wno-dev >/dev/null

@@ -31,6 +31,7 @@ WRONG = (
     (('--set', 'metrics.prometheusRule.interval=1m'), 'interval'),
     (('--set', 'metrics.dashboards.labels.a=1'), '/metrics/dashboards/labels/a'),
     (('--set', 'metrics.dashboard.enabled=true'), 'dashboard'),
+    (('--set', 'page.enabled=yes'), '/page/enabled'),
     (('--set', 'networkPolicy.egressTo=10.0.0.1'), '/networkPolicy/egressTo'),
     (('--set', 'tensorBoards[0].name=curves'), '/tensorBoards/0'),
     (('--set-json', 'tensorBoards=[{"name": "a b", "claimName": "c", "image": "i"}]'), '/tensorBoards/0/name'),

@@ -8,7 +8,7 @@ import time
 import gang
 import harness
 import kube
-from control_plane import PATIENCE, write_kubeconfig
+from control_plane import PATIENCE, free_port, write_kubeconfig
 from harness import LABEL, Failure, tfjob
 from operator_process import Operator
 
@@ -131,7 +131,8 @@ class Lives:
     def operator(self):
         t = self.test
         log = os.path.join(t.world.logs, '%s-%d.log' % (t.ns, len(t.operators)))
-        operator = Operator(t.world.args.operator, self.kubeconfig, log, self.flags + LEASE_TIMES, leader_elect=True)
+        page = '--page-bind-address=127.0.0.1:%d' % free_port()  # the Deployment's port is that of each pod
+        operator = Operator(t.world.args.operator, self.kubeconfig, log, [*self.flags, *LEASE_TIMES, page], leader_elect=True)
         t.operators.append(operator)
         operator.start(wait=False)
         operator.wait_ready(SECONDS)

@@ -17,8 +17,9 @@ RULES = [
     {'apiGroups': ['coordination.k8s.io'], 'resources': ['leases'], 'verbs': ['get', 'create', 'update']}]
 
 
-def candidate(t, **how):
-    return t.start_operator('--leader-election-namespace=' + t.ns, *LEASE, leader_elect=True, wait=False, **how)
+def candidate(t, *flags, **how):
+    return t.start_operator('--leader-election-namespace=' + t.ns, *LEASE, *flags, leader_elect=True,
+                            wait=False, **how)
 
 
 def holder(t):

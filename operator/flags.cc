@@ -15,7 +15,7 @@
 #include "base/nearest.h"
 #include "base/status_macros.h"
 #include "operator/api/names.h"
-#include "operator/runtime/health_server.h"
+#include "operator/runtime/listen_address.h"
 
 namespace tfjob {
 namespace {
@@ -233,6 +233,9 @@ void AddOwnFlags(OperatorOptions* o, Pending* pending, Flags& flags) {
       Address(&o->metrics_address, "address of /metrics and /debug/jobs; 0: none");
   flags["health-probe-bind-address"] =
       Address(&o->health_address, "address of /healthz and /readyz; 0: none");
+  flags["page-bind-address"] = Address(
+      &o->page_address,
+      "address of a read-only page that shows jobs to whoever may list them; 0, the default: none");
   flags["leader-elect"] = Switch(&o->leader_elect, "only one operator at a time, by a Lease");
   flags["leader-election-id"] = Text(&o->leader_id, "name of the Lease");
   flags["leader-election-namespace"] =

@@ -24,6 +24,7 @@ struct OperatorOptions {
 
   std::string metrics_address = ":8080";  // /metrics and /debug/jobs; "0" = none
   std::string health_address = ":8081";   // /healthz and /readyz; "0" = none
+  std::string page_address = "0";         // the read-only page; "0" = none
 
   bool leader_elect = true;
   std::string leader_id = "1ca428e5.training-operator.kubeflow.org";  // name of the Lease

@@ -184,6 +184,20 @@ void JobCache::Changed(const std::string& key, runtime::Priority priority) const
   if (options_.on_change) options_.on_change(key, priority);
 }
 
+void JobCache::TellProgress(const std::string& key) const {
+  if (!options_.on_progress) return;
+  std::string uid;
+  ProgressStatus progress;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto it = entries_.find(key);
+    if (it == entries_.end() || !it->second.job || !it->second.job->status.progress) return;
+    uid = it->second.job->uid;
+    progress = *it->second.job->status.progress;
+  }
+  options_.on_progress(key, uid, progress);
+}
+
 // TFJobs of one namespace.
 class JobCache::JobSink : public runtime::WatchSink {
  public:
@@ -199,7 +213,9 @@ class JobCache::JobSink : public runtime::WatchSink {
       absl::MutexLock lock(&cache_.mutex_);
       changed = StoreJob(cache_.entries_[key], object);
     }
-    if (changed) cache_.Changed(key, runtime::Priority::kNormal);
+    if (!changed) return;
+    cache_.TellProgress(key);
+    cache_.Changed(key, runtime::Priority::kNormal);
   }
 
   void OnDeleted(const kube::Json& object) override { Remove(KeyOf(object), UidOf(object)); }
@@ -393,6 +409,16 @@ std::vector<std::string> JobCache::Keys() const {
   return keys;
 }
 
+std::map<std::string, std::vector<Condition>> JobCache::Conditions(const std::string& ns) const {
+  std::map<std::string, std::vector<Condition>> out;
+  absl::MutexLock lock(&mutex_);
+  for (auto it = ns.empty() ? entries_.begin() : entries_.lower_bound(ns + "/");
+       it != entries_.end() && InNamespace(it->first, ns); ++it) {
+    if (it->second.job) out.emplace_hint(out.end(), it->first, it->second.job->status.conditions);
+  }
+  return out;
+}
+
 JobCache::Counts JobCache::Count() const {
   absl::MutexLock lock(&mutex_);
   Counts counts;
@@ -410,16 +436,19 @@ void JobCache::NoteStatus(const std::string& key, const std::string& uid, uint64
   const Json bare = {
       {"apiVersion", kApiVersion}, {"kind", kKind}, {"status", StatusToJson(status)}};
   TfJobStatus stored = FromJson(bare).job.status;
-  absl::MutexLock lock(&mutex_);
-  const auto it = entries_.find(key);
-  if (it == entries_.end() || !it->second.job || it->second.job->uid != uid) return;
-  StoredJob& job = *it->second.job;
-  // Equal: the watch was faster. What we wrote counts, should the server have pruned it.
-  if (resource_version < job.resource_version) return;
-  job.resource_version = resource_version;
-  job.resource_version_text = std::to_string(resource_version);
-  job.status = std::move(stored);
-  PruneGhosts(it->second);
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto it = entries_.find(key);
+    if (it == entries_.end() || !it->second.job || it->second.job->uid != uid) return;
+    StoredJob& job = *it->second.job;
+    // Equal: the watch was faster. What we wrote counts, should the server have pruned it.
+    if (resource_version < job.resource_version) return;
+    job.resource_version = resource_version;
+    job.resource_version_text = std::to_string(resource_version);
+    job.status = std::move(stored);
+    PruneGhosts(it->second);
+  }
+  TellProgress(key);
 }
 
 template <typename View>

@@ -31,6 +31,10 @@ struct JobCacheOptions {
   std::function<void(const std::string& key, runtime::Priority priority)> on_change;
   // Called once for each job that was deleted.
   std::function<void(const std::string& key)> on_job_deleted;
+  // Called with what the status of a job says of its progress, each time that a status is stored
+  // that says something. Empty: nobody wants to know.
+  std::function<void(const std::string& key, const std::string& uid, const ProgressStatus&)>
+      on_progress;
 };
 
 // Thread-safe.
@@ -53,6 +57,8 @@ class JobCache {
   };
   std::optional<Snapshot> Observe(const std::string& key) const;
   std::vector<std::string> Keys() const;  // of all jobs, sorted
+  // The conditions of all jobs of a namespace ("" = all) by key: cheap beside Observe.
+  std::map<std::string, std::vector<Condition>> Conditions(const std::string& ns) const;
   // Waits until the first list of every sink made so far is complete; false after `deadline` or
   // when `stop` was requested.
   bool AwaitSynced(absl::Time deadline, std::stop_token stop) const;
@@ -132,6 +138,7 @@ class JobCache {
   template <typename View>
   static runtime::Priority PriorityOf(const Entry& entry);
   void Changed(const std::string& key, runtime::Priority priority) const;
+  void TellProgress(const std::string& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   void ListEnded(bool* is_first);
 
   const JobCacheOptions options_;

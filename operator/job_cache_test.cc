@@ -205,5 +205,37 @@ TEST_F(JobCacheTest, IsSyncedOnceEachSinkHasHadAList) {
   EXPECT_TRUE(cache_.AwaitSynced(absl::InfiniteFuture(), {}));
 }
 
+TEST(JobCacheProgress, IsToldFromWatchesAndOwnWrites) {
+  std::vector<std::string> told;
+  JobCache cache({.on_progress = [&](const std::string& key, const std::string& uid,
+                                     const ProgressStatus& progress) {
+    told.push_back(key + " " + uid + " " + ProgressSummary(progress.read));
+  }});
+  const auto sink = cache.MakeJobSink("");
+  Json job = Job(1);
+  sink->OnObject(job);
+  EXPECT_THAT(told, IsEmpty());
+  TfJobStatus status;
+  status.progress = {.read = {.global_step = 5}};
+  cache.NoteStatus("ns/j", "u", 2, status);
+  cache.NoteStatus("ns/j", "other", 2, status);
+  job = Job(3);
+  job["status"] = {{"progress", {{"globalStep", 6}, {"lastStep", 10}}}};
+  sink->OnObject(job);
+  EXPECT_THAT(told, ElementsAre("ns/j u step 5", "ns/j u 6/10 60%"));
+}
+
+TEST(JobCacheConditions, AreThoseOfTheNamespace) {
+  JobCache cache({});
+  const auto sink = cache.MakeJobSink("");
+  for (const char* ns : {"a", "ab", "b"}) {
+    Json job = Job(1, ns);
+    sink->OnObject(job);
+  }
+  EXPECT_EQ(cache.Conditions("").size(), 3U);
+  EXPECT_EQ(cache.Conditions("a").size(), 1U);
+  EXPECT_EQ(cache.Conditions("a").begin()->first, "a/j");
+}
+
 }  // namespace
 }  // namespace tfjob

@@ -87,7 +87,8 @@ void LogStart(const tfjob::OperatorOptions& options, const std::string& server) 
        {"gang_scheduler", options.gang_scheduler.empty() ? "none" : options.gang_scheduler},
        {"default_clean_pod_policy", options.default_clean_pod_policy},
        {"metrics", options.metrics_address},
-       {"health", options.health_address}});
+       {"health", options.health_address},
+       {"page", options.page_address}});
   for (const std::string& note : options.notes) base::LogWarning("flag", {{"note", note}});
 }
 
@@ -115,10 +116,15 @@ int Main(const std::vector<std::string>& arguments) {
   if (!config.ok()) return Fail(config.status());
   tfjob::Surroundings surroundings{.server = config->server, .ns = config->ns, .host = HostName()};
   if (!options->check) LogStart(*options, config->server);
-  absl::StatusOr<std::shared_ptr<kube::Transport>> transport =
-      kube::MakeTransport(*std::move(config));
+  absl::StatusOr<std::shared_ptr<kube::Transport>> transport = kube::MakeTransport(*config);
   if (!transport.ok()) return Fail(transport.status());
   surroundings.transport = *std::move(transport);
+  if (options->page_address != "0") {
+    absl::StatusOr<std::shared_ptr<kube::Transport>> nobody =
+        kube::MakeTransport(kube::WithoutCredentials(*std::move(config)));
+    if (!nobody.ok()) return Fail(nobody.status());
+    surroundings.nobody = *std::move(nobody);
+  }
   if (options->check) {
     const std::vector<tfjob::Finding> findings =
         tfjob::CheckInstallation(*options, surroundings, signals.token());

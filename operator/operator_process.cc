@@ -18,6 +18,8 @@
 #include "operator/executor.h"
 #include "operator/job_cache.h"
 #include "operator/job_metrics.h"
+#include "operator/page/page_server.h"
+#include "operator/page/progress_history.h"
 #include "operator/pod_groups.h"
 #include "operator/progress_metrics.h"
 #include "operator/progress_watch.h"
@@ -61,6 +63,7 @@ class Process {
         queue_sampler_(runtime::SampleWorkqueue(metrics_.get(), kName, queue_.get())),
         lease_client_(MakeClient(options.renew_deadline / 2, /*guarded=*/false)),
         client_(MakeClient(absl::Seconds(30), /*guarded=*/true)),
+        history_(HasPage() ? std::make_unique<ProgressHistory>() : nullptr),
         cache_(CacheOptions()),
         helpers_(options.calls_per_job),
         executor_(client_.get(), &cache_, &helpers_,
@@ -83,6 +86,15 @@ class Process {
     MakeElector();
     MakeWatchers();
     ASSIGN_OR_RETURN(health_, runtime::HealthServer::Start(HealthOptions()));
+    if (HasPage()) {
+      ASSIGN_OR_RETURN(page_, PageServer::Start({.cache = &cache_,
+                                                 .history = history_.get(),
+                                                 .nobody = surroundings_.nobody,
+                                                 .ready = [this] { return Ready(); }},
+                                                {.address = options_.page_address,
+                                                 .namespaces = options_.namespaces,
+                                                 .plan = JobOptions().plan}));
+    }
     for (const auto& watcher : watchers_) watcher->Start();
     const std::jthread reporter([this](std::stop_token token) { ReportSync(token); });
     if (elector_ != nullptr) {
@@ -110,6 +122,8 @@ class Process {
     return kube::Client::Create(surroundings_.transport, std::move(options));
   }
 
+  bool HasPage() const { return options_.page_address != "0"; }
+
   JobCacheOptions CacheOptions() {
     JobCacheOptions out;
     out.remember_succeeded = !options_.compat_v19;
@@ -119,6 +133,12 @@ class Process {
     };
     out.on_job_deleted = [this](const std::string& key) {
       if (leading_) job_metrics_.Deleted(NamespaceOf(key));
+      if (history_ != nullptr) history_->Forget(key);
+    };
+    if (history_ == nullptr) return out;
+    out.on_progress = [this](const std::string& key, const std::string& uid,
+                             const ProgressStatus& progress) {
+      history_->Note(key, uid, progress);
     };
     return out;
   }
@@ -290,6 +310,7 @@ class Process {
   std::unique_ptr<runtime::LeaderElector> elector_;  // asked until the last write
   std::unique_ptr<kube::Client> client_;
   std::atomic<bool> leading_ = false;
+  std::unique_ptr<ProgressHistory> history_;  // null without a page
   JobCache cache_;
   Helpers helpers_;
   Executor executor_;
@@ -307,6 +328,7 @@ class Process {
   std::vector<std::unique_ptr<runtime::Sampler>> watcher_samplers_;
   std::jthread starter_;
   std::unique_ptr<runtime::HealthServer> health_;
+  std::unique_ptr<PageServer> page_;
 };
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace tfjob {
 // `ns`: where the lease is when no flag says so; `server`: for metrics.
 struct Surroundings {
   std::shared_ptr<kube::Transport> transport;
+  // The same server without credentials, for callers with tokens of their own; needed for the page.
+  std::shared_ptr<kube::Transport> nobody;
   std::string server;
   std::string ns;
   std::string host;  // of this process

@@ -42,6 +42,7 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 struct ListOptions {
   std::string label_selector;
+  std::string field_selector;
   int limit = 500;               // objects a page
   std::string continue_token;    // of the page before
   std::string resource_version;  // "" = newest; "0" = whatever the server's cache holds

@@ -170,4 +170,13 @@ absl::StatusOr<Config> LoadConfig(const ConfigSource& source) {
   return LoadConfigFrom(source, environment);
 }
 
+Config WithoutCredentials(Config config) {
+  return {.server = std::move(config.server),
+          .ca_pem = std::move(config.ca_pem),
+          .insecure = config.insecure,
+          .tls_server_name = std::move(config.tls_server_name),
+          .proxy_url = std::move(config.proxy_url),
+          .origin = std::move(config.origin)};
+}
+
 }  // namespace kube

@@ -47,6 +47,9 @@ struct ConfigSource {
 // Errors are kInvalidArgument and name file and field.
 absl::StatusOr<Config> LoadConfig(const ConfigSource& source);
 
+// The same API server, reached the same way, by nobody: for requests with tokens of their own.
+Config WithoutCredentials(Config config);
+
 // The real transport (cpprestsdk).
 absl::StatusOr<std::shared_ptr<Transport>> MakeTransport(Config config);
 

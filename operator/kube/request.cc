@@ -195,6 +195,7 @@ absl::StatusOr<Request> ListRequest(const Resource& resource, const std::string&
   request.path = PathOf(path);
   Query query(&request.path);
   query.Add("labelSelector", options.label_selector);
+  query.Add("fieldSelector", options.field_selector);
   if (options.limit > 0) query.Add("limit", absl::StrCat(options.limit));
   if (options.continue_token.empty()) {
     query.Add("resourceVersion", options.resource_version);

@@ -19,6 +19,9 @@ struct Request {
   std::string content_type;  // of the body; empty = none
   std::string body;
   std::string user_agent;  // empty = "trainyard"
+  // Of somebody on whose behalf this is asked, in place of the transport's own credentials. Only
+  // for a transport WithoutCredentials: a client certificate would count before it.
+  std::string bearer_token;
   // Call: until the whole answer is there. Stream: the longest silence between two pieces.
   absl::Duration timeout = absl::Seconds(30);
 };

@@ -125,7 +125,7 @@ class CpprestTransport : public Transport {
   static http_client_config ClientConfig(const Config& config, std::shared_ptr<Tls> tls);
 
   absl::StatusOr<web::http::http_request> Build(const Request& request) const;
-  absl::Status Authorize(web::http::http_request* request) const;
+  absl::Status Authorize(const std::string& bearer_token, web::http::http_request* request) const;
   // Sends the request and lets `wait` get the answer.
   absl::StatusOr<Response> Run(const Request& request, size_t max_body_bytes, bool stream,
                                const std::function<absl::StatusOr<Response>(Exchange&)>& wait);
@@ -163,7 +163,16 @@ http_client_config CpprestTransport::ClientConfig(const Config& config, std::sha
   return out;
 }
 
-absl::Status CpprestTransport::Authorize(web::http::http_request* request) const {
+absl::Status CpprestTransport::Authorize(const std::string& bearer_token,
+                                         web::http::http_request* request) const {
+  if (!bearer_token.empty()) {
+    if (config_.key_pair || !config_.client_certificate_pem.empty()) {
+      return absl::InvalidArgumentError(
+          "a token of somebody else's needs a transport without a client certificate");
+    }
+    request->headers().add("Authorization", absl::StrCat("Bearer ", bearer_token));
+    return absl::OkStatus();
+  }
   if (config_.key_pair && tls_ != nullptr) {
     absl::StatusOr<KeyPair> pair = config_.key_pair();
     if (!pair.ok()) return absl::UnauthenticatedError(pair.status().message());
@@ -192,7 +201,7 @@ absl::StatusOr<web::http::http_request> CpprestTransport::Build(const Request& r
     if (!request.content_type.empty()) out.set_body(request.body, request.content_type);
     out.headers().add("Accept", "application/json");
     out.headers().add("User-Agent", request.user_agent.empty() ? "trainyard" : request.user_agent);
-    RETURN_IF_ERROR(Authorize(&out));
+    RETURN_IF_ERROR(Authorize(request.bearer_token, &out));
     return out;
   } catch (const std::exception& error) {
     return absl::InvalidArgumentError(

@@ -194,6 +194,23 @@ TEST(TransportTest, SendsTheTokenOfNowOrAPassword) {
   EXPECT_THAT(Make(config)->Call(Get("/"), {})->body, HasSubstr("|Basic dXNlcjpwYXNz|"));
 }
 
+TEST(TransportTest, AsksWithTheTokenOfSomebodyElse) {
+  TestServer server({}, Echo);
+  Config own = ConfigFor(server);
+  own.token = [] { return "own"; };
+  own.username = "user";
+  own.client_certificate_pem = Pki().client.certificate_pem;
+  own.client_key_pem = Pki().client.key_pem;
+  Request request = Get("/");
+  request.bearer_token = "other";
+  const auto refused = Make(own)->Call(request, {});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  const auto nobody = Make(WithoutCredentials(own));
+  EXPECT_THAT(nobody->Call(request, {})->body, HasSubstr("|Bearer other|"));
+  EXPECT_THAT(nobody->Call(Get("/"), {})->body,
+              Not(AnyOf(HasSubstr("Bearer"), HasSubstr("Basic"))));
+}
+
 TEST(TransportTest, GetsNewCredentialsOnceAfterA401) {
   TestServer server({}, [](const ServerRequest& request, ServerConnection& connection) {
     connection.Answer(request.headers.at("authorization") == "Bearer new" ? 200 : 401, "{}");

@@ -7,9 +7,12 @@
 #include <atomic>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
+#include "operator/runtime/http_endpoint.h"
+#include "operator/runtime/listen_address.h"
 
 namespace runtime {
 namespace {
@@ -155,6 +158,23 @@ TEST(HealthServer, StartsAndStopsAtOnceAndUnderLoad) {
     });
     server.reset();
   }
+}
+
+TEST(HttpEndpoint, AnswersEveryoneOfACrowdThatIsLargerThanItsQueue) {
+  HttpEndpoint endpoint(2);
+  endpoint.Handle("/", [](const HttpRequest& request) {
+    return HttpAnswer{.code = 418, .body = request.parameters.at("a") + request.authorization};
+  });
+  ASSERT_TRUE(endpoint.Bind({"127.0.0.1", 0}, "--flag", "127.0.0.1:0").ok());
+  endpoint.Serve();
+  std::atomic<int> answered = 0;
+  std::vector<std::jthread> crowd;
+  for (int i = 0; i < 100; ++i) {
+    crowd.emplace_back(
+        [&] { answered += Get(endpoint.port(), "/?a=x%20y") == Answer{418, "x y"}; });
+  }
+  crowd.clear();  // joins
+  EXPECT_EQ(answered, 100);
 }
 
 }  // namespace

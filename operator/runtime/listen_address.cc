@@ -1,9 +1,9 @@
-// Reads the addresses that servers are to listen on, in the forms that Go programs take.
+#include "operator/runtime/listen_address.h"
+
 #include <charconv>
 
 #include "base/exit_codes.h"
 #include "base/str_cat.h"
-#include "operator/runtime/health_server.h"
 
 namespace runtime {
 namespace {
@@ -35,6 +35,13 @@ absl::StatusOr<std::optional<ListenAddress>> ParseListenAddress(std::string_view
     return Malformed(text, "an IPv6 address belongs into [ ]");
   }
   return ListenAddress{std::string(host), port};
+}
+
+absl::StatusOr<std::optional<ListenAddress>> ParseListenFlag(const std::string& flag,
+                                                             const std::string& text) {
+  absl::StatusOr<std::optional<ListenAddress>> address = ParseListenAddress(text);
+  if (address.ok()) return address;
+  return base::UsageError(base::StrCat(flag, ": ", std::string(address.status().message())));
 }
 
 }  // namespace runtime

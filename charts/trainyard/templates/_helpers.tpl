@@ -97,6 +97,9 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - --log-format={{ .Values.log.format }}
 - --log-level={{ .Values.log.level }}
+{{- if .Values.page.enabled }}
+- --page-bind-address=:8082
+{{- end }}
 {{- range .Values.extraArgs }}
 - {{ . | quote }}
 {{- end }}
