@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/train/task_client.h"
 #include "trainer/train/wait.h"
 
 namespace trainer {
@@ -178,7 +179,7 @@ class PsStrategy : public TrainStrategy {
     std::vector<std::string> missing;
     for (size_t i = 0; i < statuses.size(); ++i) {
       if (statuses[i].ok()) continue;
-      const std::string why = TlsTrouble(statuses[i].status(), options_.client.tls.get());
+      const std::string why = WhyUnreachable(statuses[i].status(), options_.client.tls.get());
       missing.push_back(absl::StrCat(base::TaskName({"ps", static_cast<int>(i)}), " (",
                                      options_.client.addresses[i], why.empty() ? "" : ": ", why,
                                      ")"));

@@ -442,14 +442,18 @@ TEST(DiagnosisTest, ATaintedNodeThatWouldFitIsTheCauseAndNotTheOthers) {
   const auto cause = [](const Json& spec, const std::vector<Json>& nodes, const std::string& rest) {
     const JobPicture picture{
         .job = Job(kStarted),
-        .pods = {Pod("mine-worker-0",
-                     Unplaced("0/2 nodes are available: 1 node(s) had untolerated taint "
-                              "{nvidia.com/gpu: present}, 1 " +
-                              rest),
-                     spec)},
+        .pods = {Pod(
+            "mine-worker-0",
+            // The scheduler of Kubernetes 1.34 does not name the taint.
+            Unplaced("0/2 nodes are available: 1 node(s) had untolerated taint(s), 1 " + rest),
+            spec)},
         .nodes = nodes,
         .now = Now()};
-    return std::string(NameOf(DiagnoseJob(picture).front().cause));
+    const Finding found = DiagnoseJob(picture).front();
+    const bool named =
+        found.says.find("(n: nvidia.com/gpu=present:NoSchedule)") != std::string::npos;
+    EXPECT_EQ(named, found.cause == Cause::kTaint) << found.says;
+    return std::string(NameOf(found.cause));
   };
   Json wants = {{"containers", Json::array({Json{{"name", "tensorflow"}}})}};
   wants["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 1;

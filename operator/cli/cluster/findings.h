@@ -22,9 +22,9 @@ std::vector<Finding> FindingsOfPod(const Json& pod, const JobPicture& picture);
 // What one message of the scheduler means ("0/3 nodes are available: …").
 Finding FindingOfScheduling(const Json& pod, const std::string& message, const JobPicture& picture);
 
-// Whether there are nodes whose labels and whose size fit the pod, and all of them have a taint
-// that it does not tolerate.
-bool OnlyTaintsKeepItOff(const Json& pod, const std::vector<Json>& nodes);
+// Where there are nodes whose labels and whose size fit the pod, and all of them have a taint that
+// it does not tolerate: those taints, "node2: dedicated=infra:NoSchedule"; else "".
+std::string TaintsThatKeepItOff(const Json& pod, const std::vector<Json>& nodes);
 
 // What a refusal of the API server means ("create pods …: exceeded quota …").
 Cause CauseOfRefusal(const std::string& message);

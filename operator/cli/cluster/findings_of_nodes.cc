@@ -3,6 +3,8 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/json_read.h"
 #include "operator/api/quantity.h"
 #include "operator/cli/cluster/findings.h"
@@ -64,31 +66,41 @@ bool IsOfKubernetes(const Json& taint) {
          absl::StartsWith(key, "node-role.kubernetes.io/");
 }
 
+std::string TaintText(const Json& taint) {
+  const std::string value = base::StringAt(taint, "value");
+  return absl::StrCat(base::StringAt(taint, "key"), value.empty() ? "" : "=", value, ":",
+                      base::StringAt(taint, "effect"));
+}
+
 }  // namespace
 
-bool OnlyTaintsKeepItOff(const Json& pod, const std::vector<Json>& nodes) {
+std::string TaintsThatKeepItOff(const Json& pod, const std::vector<Json>& nodes) {
   const Json& affinity = base::At(base::At(pod, "spec"), "affinity", "nodeAffinity");
   if (base::At(affinity, "requiredDuringSchedulingIgnoredDuringExecution").is_object()) {
-    return false;  // not judged here
+    return "";  // not judged here
   }
   const std::map<std::string, double> requests = RequestsOf(pod);
-  bool tainted = false;
+  std::vector<std::string> tainted;
   for (const Json& node : nodes) {
     if (!HasAllLabels(node, base::At(pod, "spec", "nodeSelector")) || !HasAsMuch(node, requests)) {
       continue;
     }
-    bool ours = false;
+    std::vector<std::string> taints;
     bool of_kubernetes = false;
     for (const Json& taint : base::ArrayAt(base::At(node, "spec"), "taints")) {
       const bool counts = base::StringAt(taint, "effect") != "PreferNoSchedule";
       if (!counts || Tolerates(pod, taint)) continue;
-      (IsOfKubernetes(taint) ? of_kubernetes : ours) = true;
+      of_kubernetes = of_kubernetes || IsOfKubernetes(taint);
+      taints.push_back(TaintText(taint));
     }
     if (of_kubernetes) continue;
-    if (!ours) return false;  // here it would fit if there were room
-    tainted = true;
+    if (taints.empty()) return "";  // here it would fit if there were room
+    tainted.push_back(absl::StrCat(ObjectName(node), ": ", absl::StrJoin(taints, ", ")));
   }
-  return tainted;
+  constexpr size_t kMaxNodes = 3;
+  const bool more = tainted.size() > kMaxNodes;
+  if (more) tainted.resize(kMaxNodes);
+  return absl::StrCat(absl::StrJoin(tainted, "; "), more ? "; …" : "");
 }
 
 }  // namespace tfjob

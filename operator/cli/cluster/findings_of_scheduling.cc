@@ -96,9 +96,9 @@ Finding FindingOfScheduling(const Json& pod, const std::string& message,
   // The scheduler looks at taints first and does not say whether the node would fit else.
   const bool of_the_pod = cause == Cause::kGpuShortage || cause == Cause::kResourceShortage ||
                           cause == Cause::kNodeSelector;
-  if (of_the_pod && Says(words, "taint") && OnlyTaintsKeepItOff(pod, picture.nodes)) {
-    cause = Cause::kTaint;
-  }
+  const std::string taints = Says(words, "taint") ? TaintsThatKeepItOff(pod, picture.nodes) : "";
+  if (of_the_pod && !taints.empty()) cause = Cause::kTaint;
+  if (cause == Cause::kTaint && !taints.empty()) absl::StrAppend(&words, " (", taints, ")");
   Finding out = MakeFinding(cause, absl::StrCat("pod ", ObjectName(pod)), words);
   if (cause != Cause::kVolumeClaim) return out;
   const std::string claims = WordsOfClaims(pod, picture);
