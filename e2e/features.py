@@ -1,4 +1,5 @@
-"""docs/features.md names a test for each feature and each answered complaint: the names are those of tests that exist.
+"""docs/features.md names a test for each feature and each answered complaint, docs/cli.md for each fault that
+`trainyard describe` is tried on: the names are those of tests that exist.
 
 A test is a case of e2e/test_*.py, a function of e2e/pods/test_*.py, a unit test Suite.Name, or a file of this
 repository that ctest runs. Rows that say `not there`, `not answered` or `measured` may name none."""
@@ -11,8 +12,9 @@ from project import ROOT
 PAGE = os.path.join(ROOT, 'docs', 'features.md')
 ROW = re.compile(r'^\| (\d+) \|(.*)\|$', re.M)
 NAME = re.compile(r'`([^`]+)`')
+FAULT = re.compile(r'^\| ([^|]+) \| [^|]+ \| `([\w.]+)` \|$', re.M)
 WITHOUT = ('not there', 'not answered', 'measured')
-FEATURES, COMPLAINTS = 66, 42
+FEATURES, COMPLAINTS, FAULTS = 66, 42, 20
 
 
 def read(path):
@@ -60,3 +62,9 @@ def problems():
         for name in names:
             if name not in known:
                 yield 'docs/features.md: row %d (%s): there is no test %s' % (number, cells[0], name)
+    faults = FAULT.findall(read(os.path.join(ROOT, 'docs', 'cli.md')))
+    if len(faults) < FAULTS:
+        yield 'docs/cli.md: %d faults with a test, not %d' % (len(faults), FAULTS)
+    for fault, name in faults:
+        if name not in known:
+            yield 'docs/cli.md: %s: there is no test %s' % (fault, name)

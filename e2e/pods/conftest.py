@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import secrets
+import subprocess
 import sys
 import time
 
@@ -127,6 +128,16 @@ def space(request, stage, turn):
     yield made
     if not request.config.option.keep:
         made.remove()
+
+
+@pytest.fixture
+def cli(request, space):
+    """Starts `trainyard WORDS` in the case's namespace."""
+    def start(*words):
+        return subprocess.Popen(
+            [request.config.getoption('trainyard'), *words, '--kubeconfig', space.stage.provider.kubeconfig,
+             '-n', space.name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return start
 
 
 @pytest.hookimpl(hookwrapper=True)

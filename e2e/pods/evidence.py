@@ -22,7 +22,7 @@ def _logs(core, pod, folder):
                                                     previous=previous, timestamps=True)
             except ApiException:
                 continue  # it never ran
-            _write(folder, '%s.%s%s.log' % (pod.metadata.name, container.name, '.previous' if previous else ''), text)
+            _write(folder, '%s.%s%s.log' % (pod.metadata.name, container.name, '.previous' if previous else ''), text or '')
 
 
 def collect(stage, namespace, folder):

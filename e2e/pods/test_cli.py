@@ -1,20 +1,8 @@
 """`trainyard` on a cluster with real nodes: logs of real containers, and the words of a real scheduler and kubelet."""
 import subprocess
 
-import pytest
-
 import manifests
 from space import PATIENCE
-
-
-@pytest.fixture
-def cli(request, space):
-    """Starts `trainyard WORDS` in the case's namespace."""
-    def start(*words):
-        return subprocess.Popen(
-            [request.config.getoption('trainyard'), *words, '--kubeconfig', space.stage.provider.kubeconfig,
-             '-n', space.name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return start
 
 
 def ended(process, seconds=60, code=0):

@@ -69,7 +69,7 @@ def test_job_that_is_made_again_resumes(space):
     assert int(STEP.search(log).group(2)) > AT, 'it began before its checkpoint: ' + log[:2000]
 
 
-def test_out_of_memory_is_told_and_charged(space):
+def test_out_of_memory_is_told_and_charged(space, cli):
     """A worker that may have less memory than its data takes is killed (137) each time, until backoffLimit."""
     space.need_digits()
     job = manifests.with_limits(manifests.example('mnist-async'), ('Worker',), memory='40Mi')
@@ -80,3 +80,5 @@ def test_out_of_memory_is_told_and_charged(space):
     assert ('OOMKilled', 137) in [(end.reason, end.exit_code) for end in ends], space.summary()
     assert 'backoff' in failed['message'].lower(), failed
     assert space.job(name)['status']['replicaStatuses']['Worker']['restarts'] >= 1
+    said = cli('describe', name).communicate(timeout=60)[0].decode()
+    assert 'OutOfMemory: pod %s-worker-' % name in said and 'raise resources.limits.memory' in said, said
