@@ -113,6 +113,21 @@ def evaluator_in_the_cluster_spec_is_the_jobs_choice(t):
         t.expect('outside', sorted(json.loads(t.env(name))['cluster']), ['ps', 'worker'])
 
 
+def ready(t):
+    return t.status().get('replicaStatuses', {}).get('Worker', {}).get('ready')
+
+
+@case()
+def status_tells_who_is_ready_and_which_spec_it_is_about(t):
+    t.create(tfjob(Worker=2))
+    t.wait_running('j-worker-0', 'j-worker-1')
+    t.wait('two that are ready', lambda: ready(t) == 2)
+    t.expect('first generation', t.status()['observedGeneration'], 1)
+    t.patch('j', {'tfReplicaSpecs': {'Worker': {'replicas': 1}}})
+    t.wait('the second generation', lambda: t.status()['observedGeneration'] == 2)
+    t.wait('one that is ready', lambda: ready(t) == 1)
+
+
 @case(flags=['--lost-pod-timeout=2s'])
 def pod_of_a_lost_node_makes_room(t):
     t.create(tfjob(Worker=(2, 'ExitCode'), pod=template(terminationGracePeriodSeconds=1)))

@@ -24,6 +24,7 @@ struct ObjectMeta {
   std::string namespace_name;  // "" when the manifest names none
   std::string uid;
   std::string resource_version;
+  int64_t generation = 0;  // of the spec; 0: not known
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> annotations;
   std::optional<absl::Time> creation_time;
@@ -122,6 +123,7 @@ struct ReplicaStatus {
   int succeeded = 0;
   int failed = 0;
   std::string selector;
+  int ready = 0;  // additive: those of `active` that are ready
   // Additive to v1: restarts charged so far, and indexes that have succeeded (they never run
   // again).
   int restarts = 0;
@@ -146,6 +148,7 @@ struct TfJobStatus {
   std::optional<absl::Time> start_time;
   std::optional<absl::Time> completion_time;
   std::optional<absl::Time> last_reconcile_time;
+  int64_t observed_generation = 0;  // additive: of the spec that this status is about
   // Additive: uids of failed pods whose replacement has been charged to the restart count and which
   // may now be deleted (intent before effect), in the order of the charges. Those of pods that are
   // gone stay for a while: an operator that starts may be shown them again, by a list of the past.

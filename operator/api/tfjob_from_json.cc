@@ -22,12 +22,13 @@ ObjectMeta ReadMetadata(ObjectReader meta) {
   out.namespace_name = meta.String("namespace");
   out.uid = meta.String("uid");
   out.resource_version = meta.String("resourceVersion");
+  out.generation = meta.Integer("generation").value_or(0);
   out.labels = meta.StringMap("labels");
   out.annotations = meta.StringMap("annotations");
   out.creation_time = meta.Time("creationTimestamp");
   out.deletion_time = meta.Time("deletionTimestamp");
-  meta.Know({"generation", "managedFields", "ownerReferences", "finalizers", "selfLink",
-             "deletionGracePeriodSeconds"});
+  meta.Know(
+      {"managedFields", "ownerReferences", "finalizers", "selfLink", "deletionGracePeriodSeconds"});
   meta.WarnUnknown();
   return out;
 }
@@ -170,6 +171,7 @@ ReplicaStatus ReadReplicaStatus(ObjectReader status) {
   out.succeeded = status.Int32("succeeded").value_or(0);
   out.failed = status.Int32("failed").value_or(0);
   out.selector = status.String("selector");
+  out.ready = status.Int32("ready").value_or(0);
   out.restarts = status.Int32("restarts").value_or(0);
   const std::optional<std::set<int>> indexes = ParseIndexes(status.String("succeededIndexes"));
   if (indexes) {
@@ -203,6 +205,7 @@ TfJobStatus ReadStatus(ObjectReader status, ParsedTfJob* result) {
   out.start_time = status.Time("startTime");
   out.completion_time = status.Time("completionTime");
   out.last_reconcile_time = status.Time("lastReconcileTime");
+  out.observed_generation = status.Integer("observedGeneration").value_or(0);
   if (const Json* progress = status.Raw("progress"); progress != nullptr) {
     out.progress = ProgressStatusFromJson(*progress);
   }

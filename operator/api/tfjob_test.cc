@@ -258,28 +258,30 @@ TEST(Parsing, TakesFlatRunPolicyFieldsWithAWarning) {
 
 TEST(Parsing, ReadsBackWhatItWrites) {
   Json json = JobJson({{"Worker", {{"template", Template()}, {"replicas", 3}}}});
-  json["metadata"] = {{"name", "j"}, {"namespace", "n"}, {"uid", "u"}, {"labels", {{"a", "b"}}}};
+  json["metadata"] = {
+      {"name", "j"}, {"namespace", "n"}, {"uid", "u"}, {"generation", 2}, {"labels", {{"a", "b"}}}};
   json["spec"]["runPolicy"] = {{"suspend", true},
                                {"managedBy", ""},
                                {"schedulingPolicy", {{"minAvailable", 2}, {"queue", "q"}}}};
-  json["status"] = {
-      {"conditions",
-       {{{"type", "Created"},
-         {"status", "True"},
-         {"reason", "TFJobCreated"},
-         {"message", "m"},
-         {"lastUpdateTime", "2026-01-02T03:04:05Z"},
-         {"lastTransitionTime", "2026-01-02T03:04:05Z"}}}},
-      {"replicaStatuses", {{"Worker", {{"active", 1}, {"succeededIndexes", "0,2-4"}}}}},
-      {"startTime", "2026-01-02T03:04:05Z"},
-      {"chargedPods", {"u1"}},
-      {"taskTls", true},
-      {"progress",
-       {{"summary", "500/1000 50%"},
-        {"globalStep", 500},
-        {"lastStep", 1000},
-        {"lastUpdateTime", "2026-01-02T03:04:05Z"},
-        {"lastStepTime", "2026-01-02T03:04:04Z"}}}};
+  json["status"] = {{"conditions",
+                     {{{"type", "Created"},
+                       {"status", "True"},
+                       {"reason", "TFJobCreated"},
+                       {"message", "m"},
+                       {"lastUpdateTime", "2026-01-02T03:04:05Z"},
+                       {"lastTransitionTime", "2026-01-02T03:04:05Z"}}}},
+                    {"replicaStatuses",
+                     {{"Worker", {{"active", 1}, {"ready", 1}, {"succeededIndexes", "0,2-4"}}}}},
+                    {"observedGeneration", 2},
+                    {"startTime", "2026-01-02T03:04:05Z"},
+                    {"chargedPods", {"u1"}},
+                    {"taskTls", true},
+                    {"progress",
+                     {{"summary", "500/1000 50%"},
+                      {"globalStep", 500},
+                      {"lastStep", 1000},
+                      {"lastUpdateTime", "2026-01-02T03:04:05Z"},
+                      {"lastStepTime", "2026-01-02T03:04:04Z"}}}};
   json["spec"]["progress"] = {
       {"port", 9100}, {"intervalSeconds", 30}, {"stallSeconds", 60}, {"stallAction", "RestartJob"}};
   json["spec"]["startupPolicy"]["startupPolicyOrder"] = "InOrder";

@@ -26,7 +26,7 @@ void Put(Json& object, const char* key, const std::optional<Number>& value) {
   if (value) object[key] = *value;
 }
 
-void PutCount(Json& object, const char* key, int value) {
+void PutCount(Json& object, const char* key, int64_t value) {
   if (value != 0) object[key] = value;
 }
 
@@ -49,6 +49,7 @@ Json MetadataToJson(const ObjectMeta& meta) {
   Put(out, "namespace", meta.namespace_name);
   Put(out, "uid", meta.uid);
   Put(out, "resourceVersion", meta.resource_version);
+  PutCount(out, "generation", meta.generation);
   Put(out, "labels", meta.labels);
   Put(out, "annotations", meta.annotations);
   Put(out, "creationTimestamp", meta.creation_time);
@@ -139,6 +140,7 @@ Json StatusToJson(const TfJobStatus& status) {
     PutCount(entry, "active", replica.active);
     PutCount(entry, "succeeded", replica.succeeded);
     PutCount(entry, "failed", replica.failed);
+    PutCount(entry, "ready", replica.ready);
     Put(entry, "selector", replica.selector);
     PutCount(entry, "restarts", replica.restarts);
     Put(entry, "succeededIndexes", IndexRanges(replica.succeeded_indexes));
@@ -147,6 +149,7 @@ Json StatusToJson(const TfJobStatus& status) {
   Put(out, "startTime", status.start_time);
   Put(out, "completionTime", status.completion_time);
   Put(out, "lastReconcileTime", status.last_reconcile_time);
+  PutCount(out, "observedGeneration", status.observed_generation);
   if (!status.charged_pods.empty()) out["chargedPods"] = status.charged_pods;
   for (const PodFailure& failure : status.failures) {
     out["failures"].push_back(FailureToJson(failure));

@@ -49,6 +49,14 @@ std::string Joined(const std::vector<FieldError>& errors) {
   });
 }
 
+// Jobs that ended before this was noted are not written again for it.
+void NoteGeneration(Context& context) {
+  TfJobStatus& status = context.plan.status;
+  if (context.options.compat_v19) return;
+  if (IsFinished(status) && status.observed_generation == 0) return;
+  status.observed_generation = context.job.metadata.generation;
+}
+
 // Said once, when the job is new.
 void WarnOfSpec(Context& context) {
   if (context.options.compat_v19 || context.observed.parse_warnings.empty()) return;
@@ -67,6 +75,7 @@ void FailInvalid(Context& context, const std::vector<FieldError>& errors) {
 void FoldActive(TfJobStatus& status) {
   for (auto& [type, replica] : status.replica_statuses) {
     replica.succeeded += std::exchange(replica.active, 0);
+    replica.ready = 0;
   }
 }
 
@@ -133,6 +142,7 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
   if (IsManagedByOthers(observed.job) || observed.job.metadata.deletion_time) return context.plan;
   SetDefaults(context.job, {.clean_pod_policy = options.default_clean_pod_policy,
                             .reclaims_ps = !options.compat_v19});
+  NoteGeneration(context);
   if (MarkCreated(context)) WarnOfSpec(context);
   if (IsFinished(context.plan.status)) {
     PlanFinished(context);

@@ -432,5 +432,24 @@ TEST(ExitCodes, AreToldOnceForAllPodsThatEndedAlike) {
   EXPECT_EQ(plan.events[1].reason, kReasonRestarting);
 }
 
+TEST(Status, TellsWhichSpecItIsAboutAndWhoIsReady) {
+  World world(MakeJob("j").Workers(2));
+  world.observed.job.metadata.generation = 3;
+  world.Settle();
+  EXPECT_EQ(world.status().observed_generation, 3);
+  world.Pods(kWorker, 2, PodPhase::kRunning);
+  world.Pod(kWorker, 1).ready = true;
+  world.Settle();
+  EXPECT_EQ(world.status().replica_statuses.at(kWorker).active, 2);
+  EXPECT_EQ(world.status().replica_statuses.at(kWorker).ready, 1);
+  world.Pod(kWorker, 0, PodPhase::kSucceeded, 0);
+  world.observed.job.metadata.generation = 4;
+  world.Settle();
+  EXPECT_EQ(world.status().replica_statuses.at(kWorker).ready, 0);
+  EXPECT_EQ(world.status().observed_generation, 4);
+  world.observed.job.status.observed_generation = 0;
+  EXPECT_EQ(world.Look().status.observed_generation, 0) << "it ended under an operator of before";
+}
+
 }  // namespace
 }  // namespace tfjob

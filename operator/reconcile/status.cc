@@ -103,13 +103,14 @@ void NoteProgress(Context& context) {
 void CountReplicas(Context& context) {
   for (const auto& [type, spec] : *context.job.spec.replicas) {
     ReplicaStatus& status = context.plan.status.replica_statuses[type];
-    status.active = status.succeeded = status.failed = 0;
+    status.active = status.succeeded = status.failed = status.ready = 0;
   }
   for (const Replica& replica : context.replicas.wanted) {
     ReplicaStatus& status = context.plan.status.replica_statuses[replica.type];
     switch (replica.state) {
       case ReplicaState::kRunning:
         ++status.active;
+        status.ready += replica.pod->ready && !context.options.compat_v19;
         break;
       case ReplicaState::kSucceeded:
         if (context.options.compat_v19) {
