@@ -145,6 +145,23 @@ def labels_name_job_and_operator(t):
                                 LABEL + 'job-uid': job['metadata']['uid']})
 
 
+@case(flags=['--legacy-labels'])
+def labels_of_before_v16_by_flag(t):
+    """Children are found by the labels of tf-operator and of training-operator up to v1.5; those of a template give way."""
+    t.create(tfjob(Worker=2, pod=template(metadata={'labels': {'job-name': 'mine', 'team': 'a'}})))
+    t.wait_running('j-worker-0', 'j-worker-1')
+    t.wait_services('j-worker-0', 'j-worker-1')
+    for selector, names in (('tf-job-name=j,tf-replica-type=worker', ['j-worker-0', 'j-worker-1']),
+                            ('group-name=kubeflow.org,job-name=j,replica-index=1', ['j-worker-1'])):
+        for kind in ('pods', 'services'):
+            found = t.client.list(kind, t.ns, labelSelector=selector)['items']
+            t.expect('%s of %s' % (kind, selector), sorted(i['metadata']['name'] for i in found), names)
+    found = t.client.list('pods', t.ns, labelSelector='job-role=master,tf-job-role=master,team=a')['items']
+    t.expect('masters', [i['metadata']['name'] for i in found], ['j-worker-0'])
+    selector = t.mirror.get('services', t.ns, 'j-worker-1')['spec']['selector']
+    t.expect('what the service selects by', all(key.startswith(LABEL) for key in selector))
+
+
 @case('C5')
 def service_is_headless_and_selects_its_pod(t):
     owner = t.owner(t.create(tfjob(Worker=1)))

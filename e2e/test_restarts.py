@@ -115,6 +115,18 @@ def which_exit_codes_are_retried(t):
         t.expect('pods made after %d' % code, len(t.made('pods', 'c%d-worker-0' % code)), 2 if retried else 1)
 
 
+@case(flags=['--retryable-exit-codes=v1.4'])
+def exit_codes_of_v14_by_flag(t):
+    """Of the codes from 128 on only 130, 137, 138 and 143."""
+    codes = {128: False, 139: False, 1: False, 130: True, 143: True}
+    for code in codes:
+        t.rule('c%d-*' % code, exits=[code], after=0.1)
+        t.create(tfjob('c%d' % code, Worker=(1, 'ExitCode'), policy={'backoffLimit': 1}))
+    for code, retried in codes.items():
+        t.wait_for('Failed', 'c%d' % code, 25)
+        t.expect('pods made after %d' % code, len(t.made('pods', 'c%d-worker-0' % code)), 2 if retried else 1)
+
+
 @case()
 def exit_code_restarts_count_against_the_limit(t):
     """v1.9 restarted for ever."""

@@ -201,6 +201,35 @@ Flag EnableGangFlag(std::optional<bool>* enable) {
           }};
 }
 
+// Until v1.4 training-operator took these for passing trouble: SIGINT, SIGKILL, SIGUSR1 ("retry
+// me"), SIGTERM; all others for permanent.
+const std::set<int>& RetryableUntilV14() {
+  static const std::set<int> kCodes = {130, 137, 138, 143};
+  return kCodes;
+}
+
+Flag RetryableExitCodesFlag(OperatorOptions* o) {
+  return {Flag::Kind::kValue,
+          "exit codes after which policy ExitCode restarts a pod, e.g. 130,137,143; v1.4: those of "
+          "training-operator up to v1.4 (130,137,138,143); empty: all from 128 on",
+          [o](const std::string& value) {
+            o->retryable_exit_codes.clear();
+            if (value == "v1.4") {
+              o->retryable_exit_codes = RetryableUntilV14();
+              return absl::OkStatus();
+            }
+            if (value.empty()) return absl::OkStatus();
+            for (const absl::string_view part : absl::StrSplit(value, ',')) {
+              int code = 0;
+              if (!absl::SimpleAtoi(part, &code) || code < 1 || code > 255) {
+                return Bad(value, "v1.4, or exit codes from 1 to 255 with commas");
+              }
+              o->retryable_exit_codes.insert(code);
+            }
+            return absl::OkStatus();
+          }};
+}
+
 Flag CompatFlag(OperatorOptions* o) {
   return {Flag::Kind::kValue, "v1.9: behave as training-operator v1.9, even where that hurts",
           [o](const std::string& value) {
@@ -259,6 +288,11 @@ void AddOwnFlags(OperatorOptions* o, Pending* pending, Flags& flags) {
       &o->lost_pod_timeout,
       "pods of lost nodes are deleted by force when they should have been gone for so long, so "
       "that others take their place; 0: never");
+  flags["legacy-labels"] = Switch(
+      &o->legacy_labels,
+      "pods and services also get the labels of tf-operator and of training-operator up to v1.5: "
+      "group-name, [tf-]job-name, [tf-]replica-type, [tf-]replica-index, [tf-]job-role");
+  flags["retryable-exit-codes"] = RetryableExitCodesFlag(o);
   flags["log-format"] = LogFormatFlag(o);
   flags["log-level"] = LogLevelFlag(o);
   flags["gang-scheduler-name"] = GangFlag(o);

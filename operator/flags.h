@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,11 @@ struct OperatorOptions {
   // Jobs are gangs of this scheduler: "volcano", or one that reads the PodGroups of
   // scheduler-plugins. Empty: each pod is placed on its own.
   std::string gang_scheduler;
+
+  // Pods and services also get the labels of tf-operator and of training-operator up to v1.5.
+  bool legacy_labels = false;
+  // The exit codes after which policy ExitCode restarts a pod; empty: all from 128 on.
+  std::set<int> retryable_exit_codes;
 
   // Repositories of images whose jobs speak TLS between their tasks unless an annotation says
   // otherwise. Empty: only jobs whose annotation asks for it.

@@ -68,6 +68,19 @@ TEST(Flags, TakeWhatTrainingOperatorTakes) {
   EXPECT_EQ(options->notes.size(), 13u);
 }
 
+TEST(Flags, TakeTheLabelsAndExitCodesOfOldOperators) {
+  EXPECT_FALSE(Parse({})->legacy_labels);
+  EXPECT_TRUE(Parse({"--legacy-labels"})->legacy_labels);
+  EXPECT_THAT(Parse({})->retryable_exit_codes, IsEmpty());
+  EXPECT_THAT(Parse({"--retryable-exit-codes", "143,42,143"})->retryable_exit_codes,
+              ElementsAre(42, 143));
+  EXPECT_THAT(Parse({"--retryable-exit-codes=v1.4"})->retryable_exit_codes,
+              ElementsAre(130, 137, 138, 143));
+  EXPECT_THAT(
+      Parse({"--retryable-exit-codes=v1.4", "--retryable-exit-codes="})->retryable_exit_codes,
+      IsEmpty());
+}
+
 TEST(Flags, TakeWhatTfOperatorTakes) {
   const auto options =
       Parse({"-threadiness", "10", "--qps", "5", "--burst", "10", "--monitoring-port", "8443",
@@ -130,6 +143,9 @@ TEST(Flags, SayWhatIsWrongAndWhatIsMeant) {
       {{"--controller-threads"}, "needs a value"},
       {{"--leader-elect=maybe"}, "must be true or false"},
       {{"--compat=v1.8"}, "must be v1.9 or none"},
+      {{"--retryable-exit-codes=130,x"}, "\"130,x\": must be v1.4, or exit codes from 1 to 255"},
+      {{"--retryable-exit-codes=0"}, "exit codes from 1 to 255"},
+      {{"--legacy-labels=perhaps"}, "must be true or false"},
       {{"--namespace=Bad_Name"}, "the name of a namespace"},
       {{"--metrics-bind-address=8080"}, "an address such as"},
       {{"--default-clean-pod-policy=Some"}, "None, Running or All"},

@@ -86,6 +86,10 @@ void LogStart(const tfjob::OperatorOptions& options, const std::string& server) 
        {"compat", options.compat_v19 ? "v1.9" : "none"},
        {"gang_scheduler", options.gang_scheduler.empty() ? "none" : options.gang_scheduler},
        {"default_clean_pod_policy", options.default_clean_pod_policy},
+       {"legacy_labels", options.legacy_labels ? "on" : "off"},
+       {"retryable_exit_codes", options.retryable_exit_codes.empty()
+                                    ? "128-255"
+                                    : absl::StrJoin(options.retryable_exit_codes, ",")},
        {"metrics", options.metrics_address},
        {"health", options.health_address},
        {"page", options.page_address}});

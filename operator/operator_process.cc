@@ -161,6 +161,8 @@ class Process {
     out.plan.lost_pod_timeout = options_.lost_pod_timeout;
     out.plan.gang_scheduler = options_.gang_scheduler;
     out.plan.task_tls_images = options_.task_tls_images;
+    out.plan.legacy_labels = options_.legacy_labels;
+    out.plan.retryable_exit_codes = options_.retryable_exit_codes;
     out.counter_delay = options_.status_delay;
     out.is_busy = [this] { return queue_->depth() > options_.threads; };
     return out;

@@ -22,6 +22,15 @@ inline constexpr char kLabelJobUid[] = "training.kubeflow.org/job-uid";
 inline constexpr char kLabelJobRole[] = "training.kubeflow.org/job-role";
 inline constexpr char kJobRoleMaster[] = "master";
 
+// The same as tf-operator (since v0.5) and training-operator (up to v1.5) had them; only on
+// request, and never selected by.
+inline constexpr char kLegacyLabelGroupName[] = "group-name";
+inline constexpr char kLegacyGroupName[] = "kubeflow.org";
+inline constexpr const char* kLegacyLabelsJobName[] = {"job-name", "tf-job-name"};
+inline constexpr const char* kLegacyLabelsReplicaType[] = {"replica-type", "tf-replica-type"};
+inline constexpr const char* kLegacyLabelsReplicaIndex[] = {"replica-index", "tf-replica-index"};
+inline constexpr const char* kLegacyLabelsJobRole[] = {"job-role", "tf-job-role"};
+
 // The container that decides about success, and its port.
 inline constexpr char kContainerName[] = "tensorflow";
 inline constexpr char kPortName[] = "tfjob-port";

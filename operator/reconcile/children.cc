@@ -28,6 +28,22 @@ void SetJobUid(Json& labels, const TfJob& job, const PlanOptions& options) {
   if (!options.compat_v19 && !job.metadata.uid.empty()) labels[kLabelJobUid] = job.metadata.uid;
 }
 
+// For tools that select by the labels of before v1.6. As there, they replace a user's own ones.
+void AddLegacyLabels(Json& labels, const PlanOptions& options) {
+  if (!options.legacy_labels) return;
+  const auto repeat = [&](const char* label, const auto& names) {
+    const auto it = labels.find(label);
+    if (it == labels.end()) return;
+    const Json value = *it;
+    for (const char* name : names) labels[name] = value;
+  };
+  labels[kLegacyLabelGroupName] = kLegacyGroupName;
+  repeat(kLabelJobName, kLegacyLabelsJobName);
+  repeat(kLabelReplicaType, kLegacyLabelsReplicaType);
+  repeat(kLabelReplicaIndex, kLegacyLabelsReplicaIndex);
+  repeat(kLabelJobRole, kLegacyLabelsJobRole);
+}
+
 // Chief and Master, or worker 0 when there is neither.
 bool IsMasterRole(const TfJob& job, const std::string& type, int index) {
   if (IsChiefLike(type)) return true;
@@ -143,6 +159,7 @@ Json BuildPod(const TfJob& job, const std::string& type, int index,
   labels.update(ReplicaLabels(job, type, index));
   SetJobUid(labels, job, options);
   if (IsMasterRole(job, type, index)) labels[kLabelJobRole] = kJobRoleMaster;
+  AddLegacyLabels(labels, options);
   Json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   pod["metadata"] = Metadata(job, type, index, std::move(labels), options);
   pod["metadata"].update(extra);
@@ -168,6 +185,7 @@ Json BuildService(const TfJob& job, const std::string& type, int index,
   spec["clusterIP"] = "None";
   spec["selector"] = labels;
   SetJobUid(labels, job, options);
+  AddLegacyLabels(labels, options);
   service["metadata"] = Metadata(job, type, index, std::move(labels), options);
   spec["ports"] = ServicePorts(job.spec.replicas->at(type), options.compat_v19);
   // Peers find each other while they are starting, not only once all of them are ready.

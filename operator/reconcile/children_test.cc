@@ -81,6 +81,36 @@ TEST(Pod, HasTheMasterRoleOnChiefsOrElseWorkerZero) {
   EXPECT_EQ(role(MakeJob("j").Workers(2), kWorker, 1), "");
 }
 
+TEST(Children, CarryTheLabelsOfBeforeV16OnlyOnRequest) {
+  JobBuilder builder = MakeJob("j").Chief().Workers(2);
+  builder.job.spec.replicas->at(kChief).pod_template["metadata"] = {
+      {"labels", {{"replica-type", "mine"}, {"a", "b"}}}};
+  const PlanOptions asked{.legacy_labels = true};
+  const Json without = PodOf(builder, kChief, 0)["metadata"]["labels"];
+  Json with = without;
+  with.update({{"group-name", "kubeflow.org"},
+               {"job-name", "j"},
+               {"job-role", "master"},
+               {"replica-index", "0"},
+               {"replica-type", "chief"},
+               {"tf-job-name", "j"},
+               {"tf-job-role", "master"},
+               {"tf-replica-index", "0"},
+               {"tf-replica-type", "chief"}});
+  EXPECT_EQ(without["replica-type"], "mine");
+  EXPECT_EQ(PodOf(builder, kChief, 0, asked)["metadata"]["labels"], with)
+      << "a user's own value gives way, as it did then";
+  const Json worker = PodOf(builder, kWorker, 1, asked)["metadata"]["labels"];
+  EXPECT_EQ(worker["tf-replica-index"], "1");
+  EXPECT_FALSE(worker.contains("job-role"));
+
+  const Json plain = BuildService(Defaulted(builder), kWorker, 1, {});
+  const Json service = BuildService(Defaulted(builder), kWorker, 1, asked);
+  EXPECT_EQ(service["spec"]["selector"], plain["spec"]["selector"]);
+  EXPECT_EQ(service["metadata"]["labels"]["tf-job-name"], "j");
+  EXPECT_EQ(service["metadata"]["labels"]["group-name"], "kubeflow.org");
+}
+
 TEST(Pod, TakesTheReplicasRestartPolicyButNeverForExitCode) {  // C8 C9
   for (const char* policy : {"Always", "OnFailure", "Never"}) {
     EXPECT_EQ(PodOf(MakeJob("j").Workers(1, policy), kWorker, 0)["spec"]["restartPolicy"], policy);

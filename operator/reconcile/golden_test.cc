@@ -28,7 +28,7 @@ PodPhase PhaseOf(const std::string& name) {
 }
 
 // {"job": TFJob, "pods": [{"type","index","phase","exitCode","reason"}], "compat": bool,
-// "gangScheduler": name}
+// "gangScheduler": name, "legacyLabels": bool, "retryableExitCodes": [code]}
 Plan PlanFor(const Json& input) {
   World world(MakeJob(""), {.compat_v19 = input.value("compat", false)});
   const ParsedTfJob parsed = FromJson(input["job"]);
@@ -42,6 +42,8 @@ Plan PlanFor(const Json& input) {
   }
   for (ServiceView& service : world.observed.services) service.owner_uid = parsed.job.metadata.uid;
   world.options.gang_scheduler = input.value("gangScheduler", "");
+  world.options.legacy_labels = input.value("legacyLabels", false);
+  world.options.retryable_exit_codes = input.value("retryableExitCodes", std::set<int>());
   return world.Look();
 }
 
@@ -77,7 +79,8 @@ class Golden : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Plans, Golden,
                          ::testing::Values("new_job", "new_job_v19", "dynamic_workers",
                                            "worker_killed", "chief_done", "bad_spec",
-                                           "gang_volcano", "gang_scheduler_plugins"),
+                                           "gang_volcano", "gang_scheduler_plugins",
+                                           "legacy_labels", "exit_codes_v14"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Golden, PlanIsAsOnRecord) {

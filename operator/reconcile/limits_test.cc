@@ -109,6 +109,18 @@ TEST(Restart, IsDecidedByExitCode) {  // G10
   for (const int code : {128, 130, 137, 138, 143}) EXPECT_TRUE(IsRetryableExitCode(code)) << code;
 }
 
+TEST(Restart, IsDecidedByTheListOfExitCodesWhereThereIsOne) {
+  const auto fails = [](int code) {
+    World world(MakeJob("j").Workers(1, kRestartExitCode),
+                {.retryable_exit_codes = {130, 137, 138, 143}});
+    world.Pod(kWorker, 0, kPodFailed, code);
+    world.Step();
+    return world.Has(kFailed);
+  };
+  for (const int code : {1, 127, 128, 139, 255}) EXPECT_TRUE(fails(code)) << code;
+  for (const int code : {130, 137, 138, 143}) EXPECT_FALSE(fails(code)) << code;
+}
+
 TEST(DynamicWorkers, MayFailWithoutFailingTheJob) {
   World world(MakeJob("j").Ps(1).Workers(2).Dynamic());
   world.Pod(kPs, 0);

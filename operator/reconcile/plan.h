@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -219,6 +220,10 @@ struct PlanOptions {
   // The address that peers use for a task, given the port that its manifest asks for. Empty: the
   // DNS name of its service. Must be a pure function of its arguments.
   std::function<std::string(const base::Task& task, int port)> address;
+  // Pods and services also get the labels of tf-operator and of training-operator up to v1.5.
+  bool legacy_labels = false;
+  // The exit codes that policy ExitCode takes for worth a retry; empty: all from 128 on.
+  std::set<int> retryable_exit_codes;
 };
 
 // Total: never fails; a bad spec becomes a Failed condition and an event.

@@ -110,7 +110,9 @@ bool IsCharged(const TfJobStatus& status, const PodView& pod) {
          status.charged_pods.end();
 }
 
-bool IsRetryableExitCode(int exit_code) { return exit_code >= 128; }
+bool IsRetryableExitCode(int exit_code, const std::set<int>& retryable) {
+  return retryable.empty() ? exit_code >= 128 : retryable.contains(exit_code);
+}
 
 const Replica* NewGangRestart(const Context& context) {
   const Replica* found = nullptr;
@@ -150,8 +152,9 @@ ReplicaState ClassifyFailure(const PodView& pod, const FailureRule* rule,
     return ReplicaState::kRetry;
   }
   if (restart_policy != kRestartExitCode) return ReplicaState::kFailed;
-  return IsRetryableExitCode(pod.exit_code.value_or(kNoExitCode)) ? ReplicaState::kRetry
-                                                                  : ReplicaState::kFailed;
+  return IsRetryableExitCode(pod.exit_code.value_or(kNoExitCode), options.retryable_exit_codes)
+             ? ReplicaState::kRetry
+             : ReplicaState::kFailed;
 }
 
 void AddExitEvents(Context& context, const std::vector<const Replica*>& replicas) {

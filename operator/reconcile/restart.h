@@ -1,6 +1,7 @@
 // Restart policies: which failed pods are replaced, and how that is charged. PURE.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,9 @@ inline constexpr size_t kRememberedPods = 100;
 // The restart of this pod is on record: it may be deleted, and is never charged again.
 bool IsCharged(const TfJobStatus& status, const PodView& pod);
 
-// Exit codes from 128 on (killed by a signal) are worth a retry under policy ExitCode.
-bool IsRetryableExitCode(int exit_code);
+// Worth a retry under policy ExitCode: the codes of `retryable`, or all from 128 on (killed by a
+// signal) where that is empty.
+bool IsRetryableExitCode(int exit_code, const std::set<int>& retryable = {});
 
 // What becomes of a pod in phase Failed: kRetry, kDisrupted or kFailed. `rule`: what the failure
 // policy says of it, nullptr where the restart policy decides.
