@@ -101,11 +101,12 @@ def tf_configs():
 
 
 def manifests():
-    examples = os.path.join(os.path.dirname(HERE), 'examples')
-    for name in sorted(os.listdir(examples)):
-        if name.endswith('.yaml'):
-            with open(os.path.join(examples, name), encoding='utf-8') as f:
-                yield f.read()
+    for folder in ('examples', 'operator/cli/testdata/convert'):
+        path = os.path.join(os.path.dirname(HERE), folder)
+        for name in sorted(os.listdir(path)):
+            if name.endswith('.yaml'):
+                with open(os.path.join(path, name), encoding='utf-8') as f:
+                    yield f.read()
 
 
 def kube_texts():

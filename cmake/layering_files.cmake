@@ -7,7 +7,7 @@ set(files_httplib operator/cli/progress_poller.cc operator/runtime/http_endpoint
 set(files_gloo trainer/train/allreduce.cc)
 set(files_leveldb trainer/checkpoint/bundle_table_writer.cc)
 set(files_spdlog base/log.cc)
-set(files_cli11 operator/cli/main.cc operator/cli/run_flags.h operator/cli/cluster/commands.h trainer/train/options.cc trainer/data/data_main.cc)
+set(files_cli11 operator/cli/main.cc operator/cli/complete.h operator/cli/run_flags.h operator/cli/cluster/commands.h trainer/train/options.cc trainer/data/data_main.cc)
 set(files_openssl base/task_certificates.cc operator/kube/tls.cc operator/page/token_digest.cc trainer/data/sha256.cc)
 set(files_zlib trainer/data/byte_source.cc)
 set(files_cpprest operator/kube/transport_cpprest.cc operator/kube/cpprest_sink.h)

@@ -227,6 +227,9 @@ def flat_fields_of_old_manifests_are_kept_and_obeyed(t):
     t.create(tfjob(Worker=1, PS=1, spec={'cleanPodPolicy': 'All', 'backoffLimit': 6}))
     t.wait_running('j-worker-0', 'j-ps-0')
     t.expect('the flat field', t.job()['spec'].get('cleanPodPolicy'), 'All')
+    warning = t.wait('the warning', lambda: t.events('TFJobSpecWarning'))[0]['message']
+    for field in ('cleanPodPolicy', 'backoffLimit'):
+        t.expect('%s in: %s' % (field, warning), 'belongs in spec.runPolicy.%s;' % field in warning)
     t.exit('j-worker-0')
     t.wait_for('Succeeded')
     t.wait_pods()

@@ -1,5 +1,8 @@
 // trainyard: runs, checks and renders TFJob manifests on this machine, and looks after TFJobs on a
 // cluster.
+#include <signal.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
@@ -11,7 +14,10 @@
 
 #include "base/exit_codes.h"
 #include "base/nearest.h"
+#include "operator/cli/cluster/cluster_names.h"
 #include "operator/cli/cluster/commands.h"
+#include "operator/cli/complete.h"
+#include "operator/cli/convert.h"
 #include "operator/cli/render.h"
 #include "operator/cli/run.h"
 #include "operator/cli/run_flags.h"
@@ -53,6 +59,27 @@ std::string ProgramName(const char* path) {
   return name == "kubectl-trainyard" ? "kubectl trainyard" : "trainyard";
 }
 
+// The words of a command line that a shell wants completed: `trainyard __complete WORDS…`, or
+// kubectl's `kubectl_complete-trainyard WORDS…`.
+std::optional<std::vector<std::string>> WordsToComplete(int argc, char** argv) {
+  const std::string name = std::filesystem::path(argv[0]).filename().string();
+  if (name == "kubectl_complete-trainyard") return std::vector<std::string>(argv + 1, argv + argc);
+  if (argc < 2 || argv[1] != std::string("__complete")) return std::nullopt;
+  return std::vector<std::string>(argv + 2, argv + argc);
+}
+
+// Silent, and soon over, whatever the cluster does: a shell waits.
+int PrintCompletions(const CLI::App& app, const std::vector<std::string>& words) {
+  signal(SIGALRM, [](int) { _exit(base::kExitOk); });
+  alarm(absl::ToInt64Seconds(tfjob::kCompletionTimeout) + 1);
+  const auto names = [](tfjob::NameKind kind, const tfjob::TypedArguments& typed) {
+    const absl::StatusOr<tfjob::Cluster> cluster = tfjob::Connect(tfjob::ConnectionOf(typed));
+    return cluster.ok() ? tfjob::ClusterNames(*cluster, kind, typed) : std::vector<std::string>();
+  };
+  std::cout << tfjob::CompletionText(tfjob::Complete(app, words, names));
+  return base::kExitOk;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app(
       "TFJobs: run, check and render manifests on this machine; look after those of a cluster.",
@@ -72,11 +99,28 @@ int Main(int argc, char** argv) {
       app.add_subcommand("render", "print the services and pods that the operator would create");
   AddRenderFlags(*render, render_options);
 
+  tfjob::ConvertOptions convert_options;
+  CLI::App* convert =
+      app.add_subcommand("convert", "print TFJobs of old versions as kubeflow.org/v1");
+  convert->add_option("manifest", convert_options.manifest, "manifest file, - for standard input")
+      ->required();
+  convert->add_option("-o,--output", convert_options.output, "yaml or json")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"yaml", "json"}));
+
   tfjob::ClusterCommands cluster;
   cluster.AddTo(app);
 
+  std::string shell;
+  CLI::App* completion =
+      app.add_subcommand("completion", "print a script that completes commands in a shell");
+  completion->add_option("shell", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+
   CLI::App* version = app.add_subcommand("version", "print the version");
 
+  if (const auto words = WordsToComplete(argc, argv)) return PrintCompletions(app, *words);
   if (const std::string problem = UnknownCommand(app, argc, argv); !problem.empty()) {
     std::cerr << problem << "\n";
     return base::kExitUsage;
@@ -88,8 +132,13 @@ int Main(int argc, char** argv) {
                                 : base::kExitUsage;  // help ends well, wrong usage is exit code 2
   }
   if (*validate) return tfjob::ValidateFiles(files, std::cout, std::cerr);
+  if (*convert) return tfjob::ConvertFile(convert_options, std::cout, std::cerr);
   if (*render) return tfjob::RenderFile(render_options, std::cout, std::cerr);
   if (const std::optional<int> code = cluster.Run()) return *code;
+  if (*completion) {
+    std::cout << tfjob::CompletionScript(shell);
+    return base::kExitOk;
+  }
   if (*version) {
     std::cout << "trainyard " << TRAINYARD_VERSION << "\n";
     return 0;

@@ -11,14 +11,12 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "operator/api/names.h"
-#include "operator/cli/validate.h"
 #include "operator/cli/yaml_reader.h"
 
 namespace tfjob {
-namespace {
 
-// At most one byte more than allowed, so that the limit is noticed without reading all of it.
-absl::StatusOr<std::string> ReadText(const std::string& path, size_t max_bytes) {
+absl::StatusOr<std::string> ReadManifestText(const std::string& path,
+                                             const ManifestLimits& limits) {
   std::ifstream file;
   if (path != "-") {
     file.open(path, std::ios::binary);
@@ -27,14 +25,12 @@ absl::StatusOr<std::string> ReadText(const std::string& path, size_t max_bytes) 
     }
   }
   std::istream& stream = path == "-" ? std::cin : file;
-  std::string text(max_bytes + 1, '\0');
+  std::string text(limits.max_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot read it"));
   text.resize(stream.gcount());
   return text;
 }
-
-}  // namespace
 
 std::string Manifest::kind() const {
   if (!json.is_object()) return "";
@@ -59,7 +55,7 @@ absl::StatusOr<std::vector<Manifest>> ParseManifests(std::string_view file, std:
 
 absl::StatusOr<std::vector<Manifest>> ReadManifests(const std::string& path,
                                                     const ManifestLimits& limits) {
-  ASSIGN_OR_RETURN(const std::string text, ReadText(path, limits.max_bytes));
+  ASSIGN_OR_RETURN(const std::string text, ReadManifestText(path, limits));
   return ReadYaml(path == "-" ? "stdin" : path, text, limits);
 }
 
@@ -76,12 +72,6 @@ absl::StatusOr<std::vector<Manifest>> ReadTfJobManifests(const std::string& path
       absl::StrCat(path, ":1: no TFJob in this file",
                    kinds.empty() ? std::string("; it is empty")
                                  : absl::StrCat("; it holds ", absl::StrJoin(kinds, ", "))));
-}
-
-absl::StatusOr<TfJob> TfJobFrom(const Manifest& manifest) {
-  Diagnosis diagnosis = Diagnose(manifest);
-  if (diagnosis.errors.empty()) return std::move(diagnosis.job);
-  return absl::InvalidArgumentError(absl::StrJoin(diagnosis.errors, "\n"));
 }
 
 }  // namespace tfjob

@@ -38,16 +38,17 @@ struct Manifest {
 absl::StatusOr<std::vector<Manifest>> ParseManifests(std::string_view file, std::string_view yaml,
                                                      const ManifestLimits& limits = {});
 
-// The same from disk ("-" is standard input); kInvalidArgument also when it cannot be read.
+// The text of a file ("-" is standard input), at most one byte more than allowed, so that the limit
+// is noticed without reading all of it. kInvalidArgument when it cannot be read.
+absl::StatusOr<std::string> ReadManifestText(const std::string& path,
+                                             const ManifestLimits& limits = {});
+
+// Every document of a file on disk, or of standard input.
 absl::StatusOr<std::vector<Manifest>> ReadManifests(const std::string& path,
                                                     const ManifestLimits& limits = {});
 
 // Only the documents of kind TFJob. kInvalidArgument when there is none: says which kinds it found.
 absl::StatusOr<std::vector<Manifest>> ReadTfJobManifests(const std::string& path,
                                                          const ManifestLimits& limits = {});
-
-// A TFJob that passed parsing and validation, defaults not yet applied. kInvalidArgument with every
-// problem on a line of its own: "FILE:LINE: path: message".
-absl::StatusOr<TfJob> TfJobFrom(const Manifest& manifest);
 
 }  // namespace tfjob

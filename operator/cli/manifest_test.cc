@@ -7,11 +7,14 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "operator/cli/validate.h"
 
 namespace tfjob {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::string ErrorOf(std::string_view yaml, const ManifestLimits& limits = {}) {
   const auto manifests = ParseManifests("f.yaml", yaml, limits);
@@ -141,10 +144,10 @@ spec:
           - {name: tensorflow, image: i}
 )");
   ASSERT_TRUE(good.ok()) << good.status();
-  const auto job = TfJobFrom(good->front());
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->metadata.generate_name, "j-");
-  EXPECT_EQ(job->spec.replicas->at("WORKER").replicas, 2);
+  const Diagnosis diagnosis = Diagnose(good->front());
+  EXPECT_THAT(diagnosis.errors, IsEmpty());
+  EXPECT_EQ(diagnosis.job.metadata.generate_name, "j-");
+  EXPECT_EQ(diagnosis.job.spec.replicas->at("WORKER").replicas, 2);
 
   const auto bad = ParseManifests("f.yaml", R"(apiVersion: kubeflow.org/v1
 kind: TFJob
@@ -158,7 +161,7 @@ spec:
 )");
   ASSERT_TRUE(bad.ok()) << bad.status();
   const std::string at = "spec.tfReplicaSpecs[Worker]";
-  const std::string message(TfJobFrom(bad->front()).status().message());
+  const std::string message = absl::StrJoin(Diagnose(bad->front()).errors, "\n");
   EXPECT_THAT(message, HasSubstr("f.yaml:3: metadata.name: \"J\": should match"));
   EXPECT_THAT(message,
               HasSubstr("f.yaml:7: " + at + ".replicas: must be an integer, not a string"));

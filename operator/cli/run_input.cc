@@ -8,6 +8,7 @@
 #include "base/str_cat.h"
 #include "operator/api/names.h"
 #include "operator/cli/local_pod.h"
+#include "operator/cli/validate.h"
 
 namespace tfjob {
 namespace {
@@ -72,7 +73,12 @@ absl::StatusOr<RunInput> LoadRunInput(const RunOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<Manifest> manifests, ReadManifests(options.manifest));
   ASSIGN_OR_RETURN(const Manifest* manifest, PickJob(manifests, options));
   RunInput input;
-  ASSIGN_OR_RETURN(input.job, TfJobFrom(*manifest));
+  Diagnosis diagnosis = Diagnose(*manifest);
+  if (!diagnosis.errors.empty()) {
+    return absl::InvalidArgumentError(absl::StrJoin(diagnosis.errors, "\n"));
+  }
+  input.job = std::move(diagnosis.job);
+  input.notes = std::move(diagnosis.warnings);
   ASSIGN_OR_RETURN(input.config, ReadConfigObjects(manifests));
   SetDefaults(input.job);
   ObjectMeta& metadata = input.job.metadata;
@@ -89,7 +95,7 @@ absl::StatusOr<RunInput> LoadRunInput(const RunOptions& options) {
   policy.suspend = false;
   // Whoever queues jobs in a cluster has no say here.
   policy.managed_by.reset();
-  input.notes = Notes(input.job);
+  for (std::string& note : Notes(input.job)) input.notes.push_back(std::move(note));
   return input;
 }
 

@@ -14,7 +14,8 @@ namespace tfjob {
 struct RunInput {
   TfJob job;  // defaults applied, with name, namespace and uid
   ConfigObjects config;
-  std::vector<std::string> notes;  // what a local run leaves out of the manifest, a sentence each
+  // The manifest's warnings, and what a local run leaves out of it: a sentence each.
+  std::vector<std::string> notes;
 };
 
 // kInvalidArgument with every problem: unreadable or invalid manifest, no or several jobs, a

@@ -40,6 +40,17 @@ TEST(RunPolicies, EndWithTheCodeOfTheTable) {
   }
 }
 
+TEST(RunPolicies, WarnOfOldFieldsThatItTakes) {
+  TestRun run;
+  const RunOutcome outcome = run.Run(TestJob("j")
+                                         .Replica("Worker", "exit 1", {.restart = "OnFailure"})
+                                         .Spec("backoffLimit: 0")
+                                         .Yaml());
+  EXPECT_THAT(outcome.output, HasSubstr("warning: spec.backoffLimit: belongs in "
+                                        "spec.runPolicy.backoffLimit; taken as if it stood there"));
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+}
+
 TEST(RunPolicies, ReportsTheExitCodeOfASignal) {
   TestRun run;
   const RunOutcome outcome = run.Run(TestJob("j").Replica("Worker", "kill -9 $$$$").Yaml());

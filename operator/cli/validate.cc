@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
+#include "base/json_read.h"
 #include "operator/api/names.h"
 #include "operator/api/task_tls.h"
+#include "operator/cli/old_tfjob.h"
 #include "operator/cli/yaml_reader.h"
 
 namespace tfjob {
@@ -79,6 +81,11 @@ Diagnosis Diagnose(const Manifest& manifest) {
   std::vector<FieldError> errors = parsed.errors;
   for (FieldError& error : Validate(parsed.job)) {
     if (!IsExplained(error, parsed.errors)) errors.push_back(std::move(error));
+  }
+  for (FieldError& error : errors) {
+    if (error.path != "apiVersion") continue;
+    if (!IsOldVersion(base::StringAt(manifest.json, "apiVersion"))) continue;
+    error.message += "; `trainyard convert` rewrites it";
   }
   for (FieldError& error : CheckTaskTls(parsed.job)) errors.push_back(std::move(error));
   std::vector<FieldError> warnings = parsed.warnings;

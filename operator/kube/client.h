@@ -29,6 +29,7 @@ inline constexpr Resource kServices{"v1", "services"};
 inline constexpr Resource kSecrets{"v1", "secrets"};
 inline constexpr Resource kEvents{"v1", "events"};
 inline constexpr Resource kTfJobs{"kubeflow.org/v1", "tfjobs"};
+inline constexpr Resource kNamespaces{"v1", "namespaces"};
 inline constexpr Resource kClaims{"v1", "persistentvolumeclaims"};
 inline constexpr Resource kLeases{"coordination.k8s.io/v1", "leases"};
 

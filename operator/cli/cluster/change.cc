@@ -7,6 +7,7 @@
 #include "operator/api/names.h"
 #include "operator/cli/cluster/findings.h"
 #include "operator/cli/cluster/job_row.h"
+#include "operator/cli/cluster/output.h"
 #include "operator/cli/cluster/wait.h"
 
 namespace tfjob {
@@ -32,15 +33,20 @@ absl::Status PatchSpec(const Cluster& cluster, const Json& job, Json spec) {
 }
 
 // Looks, changes, and does both again where somebody, mostly the operator with its status, was
-// faster.
-int Change(const Cluster& cluster, const std::string& name, std::ostream& err,
-           const std::function<absl::Status(const Json&)>& change) {
+// faster. `say`: what is said to people about it.
+int Change(const Cluster& cluster, const std::string& name, std::ostream& out, std::ostream& err,
+           const std::function<absl::Status(const Json&, std::ostream& say)>& change) {
   constexpr int kTries = 5;
   absl::Status status;
   for (int i = 0; i < kTries; ++i) {
     const absl::StatusOr<Json> job = GetJob(cluster, name);
-    status = job.ok() ? change(*job) : job.status();
+    status = job.ok() ? change(*job, IsStructured(cluster) ? err : out) : job.status();
     if (!absl::IsAborted(status)) break;
+  }
+  if (status.ok() && IsStructured(cluster)) {
+    const absl::StatusOr<Json> job = GetJob(cluster, name);
+    if (job.ok()) PrintObject(cluster, WholeJob(*job), out);
+    status = job.status();
   }
   return status.ok() ? base::kExitOk : Fail(cluster, status, err);
 }
@@ -61,16 +67,16 @@ absl::StatusOr<std::string> KeyOfType(const Json& job, const std::string& type) 
 
 int SuspendJob(const Cluster& cluster, const std::string& name, bool suspend, std::ostream& out,
                std::ostream& err) {
-  return Change(cluster, name, err, [&](const Json& job) -> absl::Status {
+  return Change(cluster, name, out, err, [&](const Json& job, std::ostream& say) -> absl::Status {
     const Json& before = base::At(base::At(job, "spec", "runPolicy"), "suspend");
     if ((before == Json(true)) == suspend) {
-      out << "TFJob " << name << (suspend ? " is suspended already\n" : " is not suspended\n");
+      say << "TFJob " << name << (suspend ? " is suspended already\n" : " is not suspended\n");
       return absl::OkStatus();
     }
     absl::Status status = CheckUnfinished(job, suspend ? "suspended" : "resumed");
     if (status.ok()) status = PatchSpec(cluster, job, {{"runPolicy", {{"suspend", suspend}}}});
     if (!status.ok()) return status;
-    out << "TFJob " << name
+    say << "TFJob " << name
         << (suspend ? " is suspended: its pods end, what is on its volumes stays\n"
                     : " is resumed\n");
     const Json& labels = base::At(job, "metadata", "labels");
@@ -89,13 +95,13 @@ int ScaleJob(const Cluster& cluster, const std::string& name, const ScaleFlags& 
                     absl::StrCat("N: ", flags.replicas, " is not between 0 and ", kMaxReplicas)),
                 err);
   }
-  return Change(cluster, name, err, [&](const Json& job) -> absl::Status {
+  return Change(cluster, name, out, err, [&](const Json& job, std::ostream& say) -> absl::Status {
     const absl::StatusOr<std::string> key = KeyOfType(job, flags.type);
     if (!key.ok()) return key.status();
     const Json& spec = base::At(base::At(job, "spec", "tfReplicaSpecs"), *key);
     const int replicas = IntAt(spec, "replicas", 1);
     if (replicas == flags.replicas) {
-      out << "TFJob " << name << " has " << replicas << " " << *key << " already\n";
+      say << "TFJob " << name << " has " << replicas << " " << *key << " already\n";
       return absl::OkStatus();
     }
     absl::Status status = CheckUnfinished(job, "scaled");
@@ -104,7 +110,7 @@ int ScaleJob(const Cluster& cluster, const std::string& name, const ScaleFlags& 
           PatchSpec(cluster, job, {{"tfReplicaSpecs", {{*key, {{"replicas", flags.replicas}}}}}});
     }
     if (!status.ok()) return status;
-    out << "TFJob " << name << ": " << *key << " " << replicas << " -> " << flags.replicas << "\n";
+    say << "TFJob " << name << ": " << *key << " " << replicas << " -> " << flags.replicas << "\n";
     return absl::OkStatus();
   });
 }
@@ -119,7 +125,8 @@ int RemoveJob(const Cluster& cluster, const std::string& name, const DeleteFlags
   const absl::Status status = cluster.client->Delete(kube::kTfJobs, cluster.ns, name, {.uid = uid});
   if (!status.ok() && !absl::IsNotFound(status)) return Fail(cluster, status, err);
   if (flags.wait) return WaitUntilGone(cluster, *job, *timeout, out, err);
-  out << "TFJob " << name << " is deleted; its pods go with it\n";
+  if (IsStructured(cluster)) PrintObject(cluster, WholeJob(*job), out);
+  (IsStructured(cluster) ? err : out) << "TFJob " << name << " is deleted; its pods go with it\n";
   return base::kExitOk;
 }
 

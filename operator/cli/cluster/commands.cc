@@ -26,15 +26,20 @@ CLI::App* ClusterCommands::Add(CLI::App& app, const char* name, const char* help
   return command;
 }
 
+void ClusterCommands::AddOutput(CLI::App* command) {
+  command->add_option("-o,--output", connection_.output, "json or yaml (default: text)")
+      ->check(CLI::IsMember({"json", "yaml"}));
+}
+
 void ClusterCommands::AddTo(CLI::App& app) {
-  CLI::App* list =
-      Add(app, "list", "the TFJobs of a cluster", /*job=*/false,
-          [this](const Cluster& c) { return ListJobs(c, list_, std::cout, std::cerr); });
-  list->add_option("-o,--output", list_.output, "wide, json or yaml (default: a table)")
+  CLI::App* list = Add(app, "list", "the TFJobs of a cluster", /*job=*/false,
+                       [](const Cluster& c) { return ListJobs(c, std::cout, std::cerr); });
+  list->add_option("-o,--output", connection_.output, "wide, json or yaml (default: a table)")
       ->check(CLI::IsMember({"wide", "json", "yaml"}));
 
-  Add(app, "describe", "a TFJob's state: what stands in its way and what to do", /*job=*/true,
-      [this](const Cluster& c) { return DescribeJob(c, job_, std::cout, std::cerr); });
+  AddOutput(Add(app, "describe", "a TFJob's state: what stands in its way and what to do",
+                /*job=*/true,
+                [this](const Cluster& c) { return DescribeJob(c, job_, std::cout, std::cerr); }));
 
   CLI::App* logs = Add(app, "logs", "the output of a TFJob's replicas", /*job=*/true,
                        [this](const Cluster& c) { return ShowLogs(c, job_, logs_, 1, std::cerr); });
@@ -53,6 +58,7 @@ void ClusterCommands::AddTo(CLI::App& app) {
   CLI::App* top =
       Add(app, "top", "the TFJobs of a cluster, shown anew until Ctrl-C", /*job=*/false,
           [this](const Cluster& c) { return WatchJobs(c, top_, std::cout, std::cerr); });
+  AddOutput(top);
   top->add_option("--interval", top_.interval_seconds, "seconds between two looks")
       ->capture_default_str();
   top->add_option("--rounds", top_.rounds, "end after so many looks (default: never)")
@@ -61,25 +67,30 @@ void ClusterCommands::AddTo(CLI::App& app) {
   CLI::App* wait = Add(app, "wait", "wait for a TFJob", /*job=*/true, [this](const Cluster& c) {
     return WaitForJob(c, job_, wait_, std::cout, std::cerr);
   });
+  AddOutput(wait);
   wait->add_option("--for", wait_.awaited, "Succeeded, Failed, Running, or finished: either end")
       ->capture_default_str()
       ->check(CLI::IsMember({"Succeeded", "Failed", "Running", "finished"}));
   wait->add_option("--timeout", wait_.timeout, "such as 90s, 10m, 1h30m")->capture_default_str();
 
-  Add(app, "suspend", "end a TFJob's pods until it is resumed", /*job=*/true,
-      [this](const Cluster& c) { return SuspendJob(c, job_, true, std::cout, std::cerr); });
-  Add(app, "resume", "let a suspended TFJob run", /*job=*/true,
-      [this](const Cluster& c) { return SuspendJob(c, job_, false, std::cout, std::cerr); });
+  AddOutput(
+      Add(app, "suspend", "end a TFJob's pods until it is resumed", /*job=*/true,
+          [this](const Cluster& c) { return SuspendJob(c, job_, true, std::cout, std::cerr); }));
+  AddOutput(Add(app, "resume", "let a suspended TFJob run", /*job=*/true, [this](const Cluster& c) {
+    return SuspendJob(c, job_, false, std::cout, std::cerr);
+  }));
 
   CLI::App* scale =
       Add(app, "scale", "change the number of a TFJob's replicas", /*job=*/true,
           [this](const Cluster& c) { return ScaleJob(c, job_, scale_, std::cout, std::cerr); });
+  AddOutput(scale);
   scale->add_option("replicas", scale_.replicas, "how many there shall be")->required();
   scale->add_option("--type", scale_.type, "replica type")->capture_default_str();
 
   CLI::App* remove =
       Add(app, "delete", "delete a TFJob and its pods", /*job=*/true,
           [this](const Cluster& c) { return RemoveJob(c, job_, delete_, std::cout, std::cerr); });
+  AddOutput(remove);
   remove->add_flag("--wait", delete_.wait, "until all of it is gone");
   remove->add_option("--timeout", delete_.timeout, "of --wait")->capture_default_str();
 }

@@ -31,11 +31,11 @@ class ClusterCommands {
  private:
   using Body = std::function<int(const Cluster&)>;
   // `job`: takes the name of one, and not --all-namespaces.
+  void AddOutput(CLI::App* command);
   CLI::App* Add(CLI::App& app, const char* name, const char* help, bool job, Body body);
 
   ConnectionFlags connection_;
   std::string job_;
-  ListFlags list_;
   LogsFlags logs_;
   TopFlags top_;
   WaitFlags wait_;

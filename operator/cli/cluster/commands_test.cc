@@ -7,6 +7,7 @@
 
 #include "base/exit_codes.h"
 #include "operator/cli/cluster/change.h"
+#include "operator/cli/cluster/cluster_names.h"
 #include "operator/cli/cluster/describe.h"
 #include "operator/cli/cluster/findings.h"
 #include "operator/cli/cluster/list.h"
@@ -33,6 +34,19 @@ Json Job(const std::string& name, const std::string& ns = "default") {
       {"metadata",
        {{"name", name}, {"namespace", ns}, {"creationTimestamp", "2026-01-01T00:00:00Z"}}},
       {"spec", {{"tfReplicaSpecs", {{"PS", {{"replicas", 1}}}, {"worker", {{"replicas", 2}}}}}}}};
+}
+
+// Worker 0 of the job "mine", which has ended with 2.
+Json FailedPod() {
+  return {{"metadata",
+           {{"name", "mine-worker-0"},
+            {"namespace", "default"},
+            {"labels", {{"training.kubeflow.org/job-name", "mine"}}}}},
+          {"status",
+           {{"phase", "Failed"},
+            {"containerStatuses",
+             {{{"name", "tensorflow"},
+               {"state", {{"terminated", {{"exitCode", 2}, {"reason", "Error"}}}}}}}}}}};
 }
 
 // A cluster with fake time: a pause takes it on, and does what the test says.
@@ -76,25 +90,28 @@ TEST_F(ClusterTest, ListsStateProgressReplicasRestartsAndAge) {
        {{"PS", {{"active", 1}}}, {"Worker", {{"active", 1}, {"succeeded", 1}, {"restarts", 3}}}}}};
   server_->Put(kube::kTfJobs, job);
   server_->Put(kube::kTfJobs, Job("other", "far"));
-  EXPECT_EQ(ListJobs(cluster_, {}, out_, err_), base::kExitOk);
+  EXPECT_EQ(ListJobs(cluster_, out_, err_), base::kExitOk);
   EXPECT_EQ(out_.str(),
             "NAME   STATE     PROGRESS   REPLICAS            RESTARTS   AGE\n"
             "mine   Running   500/2000   ps 1/1 worker 2/2   3          60m\n");
   out_.str("");
   cluster_.ns = "";
-  EXPECT_EQ(ListJobs(cluster_, {.output = "wide"}, out_, err_), base::kExitOk);
+  cluster_.output = "wide";
+  EXPECT_EQ(ListJobs(cluster_, out_, err_), base::kExitOk);
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("NAMESPACE"), HasSubstr("far         other   New"),
                                 HasSubstr("TFJob default/mine is running.")));
 }
 
 TEST_F(ClusterTest, ListsAsJsonAndYaml) {
   server_->Put(kube::kTfJobs, Job("mine"));
-  EXPECT_EQ(ListJobs(cluster_, {.output = "json"}, out_, err_), base::kExitOk);
+  cluster_.output = "json";
+  EXPECT_EQ(ListJobs(cluster_, out_, err_), base::kExitOk);
   const Json list = Json::parse(out_.str());
   EXPECT_EQ(list["items"][0]["metadata"]["name"], "mine");
   EXPECT_EQ(list["items"][0]["kind"], "TFJob");
   out_.str("");
-  EXPECT_EQ(ListJobs(cluster_, {.output = "yaml"}, out_, err_), base::kExitOk);
+  cluster_.output = "yaml";
+  EXPECT_EQ(ListJobs(cluster_, out_, err_), base::kExitOk);
   EXPECT_THAT(out_.str(), HasSubstr("kind: List"));
 }
 
@@ -116,12 +133,13 @@ TEST_F(ClusterTest, TopShowsChangesAndBearsAnOutage) {
 
 TEST_F(ClusterTest, ListsMoreThanAPage) {
   for (int i = 0; i < 1200; ++i) server_->Put(kube::kTfJobs, Job(absl::StrCat("j", i)));
-  EXPECT_EQ(ListJobs(cluster_, {.output = "json"}, out_, err_), base::kExitOk);
+  cluster_.output = "json";
+  EXPECT_EQ(ListJobs(cluster_, out_, err_), base::kExitOk);
   EXPECT_EQ(Json::parse(out_.str())["items"].size(), 1200u);
 }
 
 TEST_F(ClusterTest, SaysThatThereIsNoneAndWhichIsMeant) {
-  EXPECT_EQ(ListJobs(cluster_, {}, out_, err_), base::kExitOk);
+  EXPECT_EQ(ListJobs(cluster_, out_, err_), base::kExitOk);
   EXPECT_THAT(err_.str(), HasSubstr("no TFJobs in namespace default"));
   server_->Put(kube::kTfJobs, Job("mnist"));
   EXPECT_EQ(DescribeJob(cluster_, "mnits", out_, err_), base::kExitFailure);
@@ -130,7 +148,7 @@ TEST_F(ClusterTest, SaysThatThereIsNoneAndWhichIsMeant) {
 
 TEST_F(ClusterTest, SaysWhichServerDoesNotAnswer) {
   server_->SetFaults([](const kube::FakeCall&) { return kube::FakeFault{.cut_before = true}; });
-  EXPECT_EQ(ListJobs(cluster_, {}, out_, err_), base::kExitCluster);
+  EXPECT_EQ(ListJobs(cluster_, out_, err_), base::kExitCluster);
   EXPECT_THAT(err_.str(), AllOf(HasSubstr("does not answer (https://fake)"), HasSubstr("to do:")));
 }
 
@@ -138,23 +156,14 @@ TEST_F(ClusterTest, SaysThatItMayNot) {
   server_->SetFaults([](const kube::FakeCall&) {
     return kube::FakeFault{.code = 403, .reason = "Forbidden", .message = "tfjobs is forbidden"};
   });
-  EXPECT_EQ(ListJobs(cluster_, {}, out_, err_), base::kExitFailure);
+  EXPECT_EQ(ListJobs(cluster_, out_, err_), base::kExitFailure);
   EXPECT_THAT(err_.str(), AllOf(HasSubstr("tfjobs is forbidden"), HasSubstr("kubectl auth can-i")));
 }
 
 TEST_F(ClusterTest, DescribesWithEventsClaimsAndLogs) {
   server_->Put(kube::kTfJobs, Job("mine"));
   SetConditions("mine", {True("Created"), True("Restarting")});
-  server_->Put(kube::kPods,
-               {{"metadata",
-                 {{"name", "mine-worker-0"},
-                  {"namespace", "default"},
-                  {"labels", {{"training.kubeflow.org/job-name", "mine"}}}}},
-                {"status",
-                 {{"phase", "Failed"},
-                  {"containerStatuses",
-                   {{{"name", "tensorflow"},
-                     {"state", {{"terminated", {{"exitCode", 2}, {"reason", "Error"}}}}}}}}}}});
+  server_->Put(kube::kPods, FailedPod());
   server_->logs().Add("default", "mine-worker-0", "--learing_rate: no such flag");
   server_->logs().End("default", "mine-worker-0");
   EXPECT_EQ(DescribeJob(cluster_, "mine", out_, err_), base::kExitOk);
@@ -231,6 +240,61 @@ TEST_F(ClusterTest, WaitBearsAnOutageOfAMinute) {
   act_at_ = pauses_ + 2;
   act_ = [&] { server_->SetFaults(down); };
   EXPECT_EQ(WaitForJob(cluster_, "mine", {}, out_, err_), base::kExitCluster);
+}
+
+TEST_F(ClusterTest, AnswersProgramsWithObjectsAndPeopleBeside) {
+  server_->Put(kube::kTfJobs, Job("mine"));
+  SetConditions("mine", {True("Created"), True("Running")});
+  server_->Put(kube::kPods, FailedPod());
+  cluster_.output = "json";
+  const auto answer = [&](int code) {
+    EXPECT_EQ(code, base::kExitOk) << err_.str();
+    const Json object = Json::parse(out_.str(), nullptr, /*allow_exceptions=*/false);
+    EXPECT_FALSE(object.is_discarded()) << out_.str();
+    out_.str("");
+    return object;
+  };
+  const Json description = answer(DescribeJob(cluster_, "mine", out_, err_));
+  EXPECT_EQ(description["state"], "Running");
+  EXPECT_EQ(description["replicas"][1]["type"], "Worker");
+  EXPECT_EQ(description["replicas"][1]["wanted"], 2);
+  ASSERT_EQ(description["findings"].size(), 1u) << description;
+  EXPECT_EQ(description["findings"][0]["cause"], "BadArguments");
+  EXPECT_EQ(description["findings"][0]["objects"][0], "pod mine-worker-0");
+  EXPECT_EQ(description["pods"][0]["phase"], "Failed");
+  EXPECT_EQ(description["job"]["kind"], "TFJob");
+  EXPECT_EQ(answer(WatchJobs(cluster_, {.rounds = 1}, out_, err_))["kind"], "List");
+  EXPECT_EQ(err_.str(), "");
+  EXPECT_EQ(answer(WaitForJob(cluster_, "mine", {.awaited = "Running"}, out_, err_))["kind"],
+            "TFJob");
+  EXPECT_THAT(err_.str(), HasSubstr("TFJob mine: Running"));
+  EXPECT_EQ(answer(SuspendJob(cluster_, "mine", true, out_, err_))["spec"]["runPolicy"]["suspend"],
+            true);
+  const Json scaled = answer(ScaleJob(cluster_, "mine", {.type = "PS", .replicas = 2}, out_, err_));
+  EXPECT_EQ(scaled["spec"]["tfReplicaSpecs"]["PS"]["replicas"], 2);
+  EXPECT_EQ(answer(RemoveJob(cluster_, "mine", {}, out_, err_))["metadata"]["name"], "mine");
+  EXPECT_THAT(err_.str(), HasSubstr("is deleted"));
+}
+
+TEST_F(ClusterTest, NamesWhatAShellMayOffer) {
+  server_->Put(kube::kTfJobs, Job("b"));
+  server_->Put(kube::kTfJobs, Job("a"));
+  server_->Put(kube::kTfJobs, Job("far", "other"));
+  server_->Put(kube::kNamespaces, {{"metadata", {{"name", "other"}}}});
+  server_->Put(kube::kPods, {{"metadata",
+                              {{"name", "a-ps-0"},
+                               {"namespace", "default"},
+                               {"labels", {{"training.kubeflow.org/job-name", "a"}}}}}});
+  EXPECT_THAT(ClusterNames(cluster_, NameKind::kJob, {}), ElementsAre("a", "b"));
+  EXPECT_THAT(ClusterNames(cluster_, NameKind::kNamespace, {}), ElementsAre("other"));
+  EXPECT_THAT(ClusterNames(cluster_, NameKind::kPod, {{"job", "a"}}), ElementsAre("a-ps-0"));
+  EXPECT_THAT(ClusterNames(cluster_, NameKind::kPod, {{"job", "b"}}), ElementsAre());
+  server_->SetFaults([](const kube::FakeCall&) { return kube::FakeFault{.cut_before = true}; });
+  EXPECT_THAT(ClusterNames(cluster_, NameKind::kJob, {}), ElementsAre());
+  const ConnectionFlags flags =
+      ConnectionOf({{"kubeconfig", "k"}, {"context", "c"}, {"namespace", "n"}});
+  EXPECT_EQ(flags.kubeconfig + flags.context + flags.ns, "kcn");
+  EXPECT_LT(flags.call_timeout, kCallTimeout);
 }
 
 TEST_F(ClusterTest, BadTimeoutsAreUsageErrors) {

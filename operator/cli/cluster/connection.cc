@@ -45,13 +45,15 @@ absl::StatusOr<Cluster> Connect(const ConnectionFlags& flags) {
   ASSIGN_OR_RETURN(kube::Config config,
                    kube::LoadConfig({.kubeconfig = flags.kubeconfig, .context = flags.context}));
   Cluster cluster;
+  cluster.output = flags.output;
   cluster.where = absl::StrCat(config.server, ", ", config.origin);
   if (!flags.all_namespaces) {
     cluster.ns = !flags.ns.empty() ? flags.ns : !config.ns.empty() ? config.ns : "default";
   }
   ASSIGN_OR_RETURN(std::shared_ptr<kube::Transport> transport,
                    kube::MakeTransport(std::move(config)));
-  cluster.client = kube::Client::Create(std::move(transport), {.call_timeout = kCallTimeout});
+  cluster.client = kube::Client::Create(
+      std::move(transport), {.call_timeout = flags.call_timeout, .max_retries = flags.max_retries});
   cluster.pause = [](absl::Duration duration) { return base::PauseFor(duration, {}); };
   return cluster;
 }

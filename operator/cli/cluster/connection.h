@@ -14,18 +14,25 @@
 
 namespace tfjob {
 
+// How long one call may take.
+inline constexpr absl::Duration kCallTimeout = absl::Seconds(10);
+
 struct ConnectionFlags {
   std::string kubeconfig;  // empty: $KUBECONFIG, the pod's service account, ~/.kube/config
   std::string context;     // empty: current-context
   std::string ns;          // empty: the context's, else default
   bool all_namespaces = false;
+  absl::Duration call_timeout = kCallTimeout;
+  int max_retries = 3;
+  std::string output;  // how answers are written; empty: as text for people
 };
 
 // What commands need of a cluster. Thread-safe where the client is.
 struct Cluster {
   std::unique_ptr<kube::Client> client;
-  std::string ns;     // "" = all
-  std::string where;  // "https://10.0.0.1:6443, kubeconfig FILE", for messages
+  std::string ns;      // "" = all
+  std::string where;   // "https://10.0.0.1:6443, kubeconfig FILE", for messages
+  std::string output;  // "" (text), wide (only `list`), json, yaml
   // Waits; for tests. False: stop was requested.
   std::function<bool(absl::Duration)> pause;
   std::function<absl::Time()> now = absl::Now;
@@ -33,9 +40,6 @@ struct Cluster {
 
 // Makes no call. kInvalidArgument: the kubeconfig, by file and field.
 absl::StatusOr<Cluster> Connect(const ConnectionFlags& flags);
-
-// How long one call may take.
-inline constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
 // Says what went wrong, at which server, and what to do; returns the exit code: 138 where the
 // cluster does not answer, 2 for wrong usage, else 1.

@@ -11,6 +11,7 @@
 #include "operator/api/names.h"
 #include "operator/cli/cluster/findings.h"
 #include "operator/cli/cluster/job_row.h"
+#include "operator/cli/cluster/output.h"
 
 namespace tfjob {
 namespace {
@@ -97,23 +98,29 @@ std::string ContainerText(const Json& pod) {
   return base::StringAt(ConditionOf(pod, "PodScheduled"), "reason");
 }
 
+std::string PhaseOf(const Json& pod) {
+  if (!base::StringAt(base::At(pod, "metadata"), "deletionTimestamp").empty()) return "Terminating";
+  return base::StringAt(base::At(pod, "status"), "phase");
+}
+
+int RestartsOfPod(const Json& pod) {
+  int restarts = 0;
+  for (const Json& container : base::ArrayAt(base::At(pod, "status"), "containerStatuses")) {
+    restarts += IntAt(container, "restartCount");
+  }
+  return restarts;
+}
+
 void PrintPods(const JobPicture& picture, std::ostream& out) {
   if (picture.pods.empty()) return;
   out << "\nPods:\n";
   std::vector<std::vector<std::string>> rows = {
       {"  NAME", "PHASE", "READY", "RESTARTS", "NODE", "AGE", "STATE"}};
   for (const Json& pod : picture.pods) {
-    int restarts = 0;
-    for (const Json& container : base::ArrayAt(base::At(pod, "status"), "containerStatuses")) {
-      restarts += IntAt(container, "restartCount");
-    }
-    const Json& metadata = base::At(pod, "metadata");
-    const bool leaves = !base::StringAt(metadata, "deletionTimestamp").empty();
-    rows.push_back({"  " + ObjectName(pod),
-                    leaves ? "Terminating" : base::StringAt(base::At(pod, "status"), "phase"),
-                    IsTrue(pod, "Ready") ? "yes" : "no", absl::StrCat(restarts),
-                    base::StringAt(base::At(pod, "spec"), "nodeName"),
-                    AgeText(metadata, "creationTimestamp", picture.now), ContainerText(pod)});
+    rows.push_back(
+        {"  " + ObjectName(pod), PhaseOf(pod), IsTrue(pod, "Ready") ? "yes" : "no",
+         absl::StrCat(RestartsOfPod(pod)), base::StringAt(base::At(pod, "spec"), "nodeName"),
+         AgeText(base::At(pod, "metadata"), "creationTimestamp", picture.now), ContainerText(pod)});
   }
   PrintTable(rows, out);
 }
@@ -157,11 +164,48 @@ std::string DescribePicture(const JobPicture& picture) {
   return out.str();
 }
 
+Json PictureJson(const JobPicture& picture) {
+  Json replicas = Json::array();
+  for (const ReplicaCounts& counts : ReplicasOf(picture.job)) {
+    replicas.push_back({{"type", CanonicalReplicaType(counts.type)},
+                        {"wanted", counts.wanted},
+                        {"running", counts.running},
+                        {"succeeded", counts.succeeded}});
+  }
+  Json findings = Json::array();
+  for (const Finding& finding : DiagnoseJob(picture)) {
+    findings.push_back({{"cause", std::string(NameOf(finding.cause))},
+                        {"objects", finding.objects},
+                        {"what", finding.what},
+                        {"says", finding.says},
+                        {"todo", finding.todo},
+                        {"log", finding.log},
+                        {"past", finding.past}});
+  }
+  Json pods = Json::array();
+  for (const Json& pod : picture.pods) {
+    pods.push_back({{"name", ObjectName(pod)},
+                    {"phase", PhaseOf(pod)},
+                    {"ready", IsTrue(pod, "Ready")},
+                    {"restarts", RestartsOfPod(pod)},
+                    {"node", base::StringAt(base::At(pod, "spec"), "nodeName")},
+                    {"state", ContainerText(pod)}});
+  }
+  return {{"state", StateOf(picture.job)},       {"progress", ProgressOf(picture.job)},
+          {"restarts", RestartsOf(picture.job)}, {"replicas", std::move(replicas)},
+          {"findings", std::move(findings)},     {"pods", std::move(pods)},
+          {"job", WholeJob(picture.job)}};
+}
+
 int DescribeJob(const Cluster& cluster, const std::string& name, std::ostream& out,
                 std::ostream& err) {
   const absl::StatusOr<JobPicture> picture = TakePicture(cluster, name);
   if (!picture.ok()) return Fail(cluster, picture.status(), err);
-  out << DescribePicture(*picture);
+  if (IsStructured(cluster)) {
+    PrintObject(cluster, PictureJson(*picture), out);
+  } else {
+    out << DescribePicture(*picture);
+  }
   return base::kExitOk;
 }
 

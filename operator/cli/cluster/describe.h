@@ -20,4 +20,8 @@ absl::StatusOr<JobPicture> TakePicture(const Cluster& cluster, const std::string
 // The text of `describe`. PURE.
 std::string DescribePicture(const JobPicture& picture);
 
+// The same for programs: state, replicas, restarts, progress, findings, pods, and the job itself.
+// PURE.
+Json PictureJson(const JobPicture& picture);
+
 }  // namespace tfjob

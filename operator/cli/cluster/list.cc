@@ -6,9 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/json_read.h"
-#include "operator/api/names.h"
 #include "operator/cli/cluster/findings.h"
-#include "operator/cli/to_yaml.h"
+#include "operator/cli/cluster/output.h"
 
 namespace tfjob {
 namespace {
@@ -16,15 +15,6 @@ namespace {
 std::pair<std::string, std::string> Key(const Json& job) {
   const Json& metadata = base::At(job, "metadata");
   return {base::StringAt(metadata, "namespace"), base::StringAt(metadata, "name")};
-}
-
-void PrintObjects(std::vector<Json> jobs, bool yaml, std::ostream& out) {
-  for (Json& job : jobs) {  // items of a list come without
-    job["apiVersion"] = kApiVersion;
-    job["kind"] = kKind;
-  }
-  const Json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(jobs)}};
-  out << (yaml ? ToYaml(list) : list.dump(2) + "\n");
 }
 
 }  // namespace
@@ -52,11 +42,11 @@ std::vector<std::vector<std::string>> JobTable(std::vector<Json> jobs, bool all_
   return rows;
 }
 
-int ListJobs(const Cluster& cluster, const ListFlags& flags, std::ostream& out, std::ostream& err) {
+int ListJobs(const Cluster& cluster, std::ostream& out, std::ostream& err) {
   absl::StatusOr<std::vector<Json>> jobs = ListAll(cluster, kube::kTfJobs, cluster.ns);
   if (!jobs.ok()) return Fail(cluster, jobs.status(), err);
-  if (flags.output == "json" || flags.output == "yaml") {
-    PrintObjects(*std::move(jobs), flags.output == "yaml", out);
+  if (IsStructured(cluster)) {
+    PrintObject(cluster, ListOfJobs(*std::move(jobs)), out);
     return base::kExitOk;
   }
   if (jobs->empty()) {
@@ -64,8 +54,8 @@ int ListJobs(const Cluster& cluster, const ListFlags& flags, std::ostream& out, 
         << "\n";
     return base::kExitOk;
   }
-  PrintTable(JobTable(*std::move(jobs), cluster.ns.empty(), flags.output == "wide", cluster.now()),
-             out);
+  PrintTable(
+      JobTable(*std::move(jobs), cluster.ns.empty(), cluster.output == "wide", cluster.now()), out);
   return base::kExitOk;
 }
 

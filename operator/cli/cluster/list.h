@@ -10,12 +10,8 @@
 
 namespace tfjob {
 
-struct ListFlags {
-  std::string output;  // "" (a table), wide, json, yaml
-};
-
 // Exit code for main.
-int ListJobs(const Cluster& cluster, const ListFlags& flags, std::ostream& out, std::ostream& err);
+int ListJobs(const Cluster& cluster, std::ostream& out, std::ostream& err);
 
 // The table's rows, the heading first; sorted by namespace and name.
 std::vector<std::vector<std::string>> JobTable(std::vector<Json> jobs, bool all_namespaces,

@@ -10,6 +10,7 @@
 #include "operator/cli/cluster/describe.h"
 #include "operator/cli/cluster/findings.h"
 #include "operator/cli/cluster/job_row.h"
+#include "operator/cli/cluster/output.h"
 
 namespace tfjob {
 namespace {
@@ -106,7 +107,8 @@ int WaitForJob(const Cluster& cluster, const std::string& name, const WaitFlags&
       }
       uid = UidOfJob(*job);
       if (const std::optional<int> code = Judge(*job, flags.awaited)) {
-        (*code == base::kExitOk ? out : err) << Outcome(*job) << "\n";
+        if (IsStructured(cluster)) PrintObject(cluster, WholeJob(*job), out);
+        (*code == base::kExitOk && !IsStructured(cluster) ? out : err) << Outcome(*job) << "\n";
         return *code;
       }
     } else if (absl::IsNotFound(job.status()) && !uid.empty()) {
@@ -152,7 +154,8 @@ int WaitUntilGone(const Cluster& cluster, const Json& job, absl::Duration timeou
       }
     }
     if (gone && pods.ok() && left.empty()) {
-      out << "TFJob " << name << " is gone, and its pods are\n";
+      if (IsStructured(cluster)) PrintObject(cluster, WholeJob(job), out);
+      (IsStructured(cluster) ? err : out) << "TFJob " << name << " is gone, and its pods are\n";
       return base::kExitOk;
     }
     const absl::Time now = cluster.now();
