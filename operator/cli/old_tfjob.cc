@@ -1,5 +1,6 @@
 #include "operator/cli/old_tfjob.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -149,24 +150,29 @@ void RenameGpusIn(Conversion& conversion, const std::string& path, Json& replica
   }
 }
 
-// What v1 does otherwise although the field is the same.
-void NoteChangedMeaning(Conversion& conversion) {
+// Until tf-operator 1.1 TF_CONFIG's cluster did not list evaluators.
+void LeaveOutEvaluators(Conversion& conversion) {
+  if (!base::At(conversion.job, "spec", "tfReplicaSpecs").is_object()) return;
+  Json& specs = conversion.job["spec"]["tfReplicaSpecs"];
+  if (!base::At(specs, kEvaluator).is_object()) return;
+  if (!base::At(specs[kEvaluator], "inClusterSpec").is_null()) return;
+  specs[kEvaluator]["inClusterSpec"] = false;
+  conversion.notes.push_back({absl::StrCat("spec.tfReplicaSpecs[", kEvaluator, "]"),
+                              "inClusterSpec: false added: TF_CONFIG's cluster listed no "
+                              "evaluators; in v1 it does"});
+}
+
+void NoteExitCodes(Conversion& conversion) {
   const Json& specs = base::At(conversion.job, "spec", "tfReplicaSpecs");
-  bool exit_codes = false;
-  for (const auto& [type, replica] : specs.items()) {
-    exit_codes = exit_codes || base::StringAt(replica, "restartPolicy") == kRestartExitCode;
-  }
-  if (exit_codes) {
-    conversion.notes.push_back(
-        {"spec",
-         "restartPolicy ExitCode restarts after every exit code from 128 on; the operator's "
-         "flag --retryable-exit-codes=v1.4 restricts it to 130, 137, 138 and 143, as then"});
-  }
-  if (specs.is_object() && specs.contains(kEvaluator)) {
-    conversion.notes.push_back({"spec",
-                                "TF_CONFIG's cluster lists evaluators; the operator's flag "
-                                "--evaluator-in-cluster=false leaves them out, as then"});
-  }
+  if (!specs.is_object()) return;
+  const bool used = std::any_of(specs.begin(), specs.end(), [](const Json& replica) {
+    return base::StringAt(replica, "restartPolicy") == kRestartExitCode;
+  });
+  if (!used) return;
+  conversion.notes.push_back(
+      {"spec",
+       "restartPolicy ExitCode restarts after every exit code from 128 on; the operator's flag "
+       "--retryable-exit-codes=v1.4 restricts it to 130, 137, 138 and 143, as then"});
 }
 
 // What is the same in the list and in the map. `types`: spec.tfReplicaSpecs or spec.replicaSpecs.
@@ -190,7 +196,8 @@ void ConvertSpec(Conversion& conversion, bool list_form) {
     SpellTypes(conversion);
     WriteOutCleanPodPolicy(conversion, kCleanRunning);
   }
-  NoteChangedMeaning(conversion);
+  LeaveOutEvaluators(conversion);
+  NoteExitCodes(conversion);
 }
 
 }  // namespace
