@@ -253,4 +253,10 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace trainer
 
-int main(int argc, char** argv) { return trainer::Main(argc, argv); }
+int main(int argc, char** argv) {
+  // Before gRPC looks, and no thread is there. gRPC's own resolver goes on asking for the IPv6
+  // address of a task that has none, up to the name servers outside of the cluster; the system's is
+  // content with the other one. Set already: the user wants it so.
+  setenv("GRPC_DNS_RESOLVER", "native", /*replace=*/0);
+  return trainer::Main(argc, argv);
+}
