@@ -27,6 +27,13 @@ async function ask(path, parameters) {
 
 const where = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
+// Shows a view, also the one that is there: something may have changed.
+function visit(parameters) {
+  const target = address(parameters);
+  if ((location.hash || '#') === target) look();
+  else location.hash = target;
+}
+
 function notice(text) {
   $('notice').textContent = text;
   $('notice').hidden = !text;
@@ -82,7 +89,7 @@ function chooseNamespace(message) {
   const input = h('input', {id: 'choose', autocomplete: 'off', spellcheck: 'false', required: true, value: where().namespace || ''});
   const submit = (event) => {
     event.preventDefault();
-    location.hash = address({namespace: input.value.trim()});
+    visit({namespace: input.value.trim()});
   };
   show([h('form', {class: 'card entry', submit}, h('h1', null, 'Which namespace?'), h('p', {class: 'wrong', id: 'problem'}, message),
           h('label', {for: 'choose'}, 'One whose TFJobs you may list'), input,
@@ -162,7 +169,7 @@ async function look() {
 $('filters').addEventListener('submit', (event) => {
   event.preventDefault();
   document.activeElement.blur();
-  location.hash = address({namespace: $('namespace').value.trim(), name: $('name').value.trim()});
+  visit({namespace: $('namespace').value.trim(), name: $('name').value.trim()});
 });
 $('leave').addEventListener('click', () => {
   forget();
