@@ -4,6 +4,8 @@ import subprocess
 import manifests
 from space import PATIENCE
 
+LOADER = ['/lib64/ld-linux-x86-64.so.2']  # the one program but the trainer in its image
+
 
 def ended(process, seconds=60, code=0):
     try:
@@ -38,30 +40,72 @@ def test_logs_follow_a_job_over_a_killed_task(space, cli):
     assert lines[-1].startswith('trainyard | TFJob %s: Succeeded' % name), lines[-1]
 
 
+def faulty(name, pod=None, container=None, flags=(), restart=None, alone=True, steps=300):
+    """A job whose one worker has this fault; alone: without a parameter server."""
+    made = manifests.with_flags(manifests.small(name, steps, workers=1, cpu=None), *flags, kinds=('Worker',))
+    types = made['spec']['tfReplicaSpecs']
+    types['Worker']['template']['spec'].update(pod or {})
+    for item in manifests.containers(made, 'Worker'):
+        item.update(container or {})
+    if restart:
+        types['Worker']['restartPolicy'] = restart
+    if alone:
+        del types['PS']
+    return made
+
+
+def wait_told(space, cli, name, cause, *words, seconds=90):
+    seen = []
+
+    def told():
+        seen[:] = [ended(cli('describe', name))]
+        return all(word in seen[0] for word in (cause + ': ', name + '-worker-0', *words))
+    try:
+        space.wait('%s in what is said of %s' % (cause, name), told, seconds, every=1)
+    except AssertionError as e:
+        raise AssertionError('%s\n%s' % (e, seen[0])) from None
+
+
+def mounts(claim):
+    return {'volumes': [{'name': 'checkpoints', 'persistentVolumeClaim': {'claimName': claim}}]}
+
+
 def test_describe_names_the_cause(space, cli):
-    def job(name, cause, *words, pod=None, container=None, flags=()):
-        made = manifests.with_flags(manifests.small(name, 300, workers=1, cpu=None), *flags, kinds=('Worker',))
-        made['spec']['tfReplicaSpecs']['Worker']['template']['spec'].update(pod or {})
-        for item in manifests.containers(made, 'Worker'):
-            item.update(container or {})
-        space.apply(made)
-        seen = []
+    """Faults side by side, each in a job of its own."""
+    space.core.create_namespaced_persistent_volume_claim(space.name, {'metadata': {'name': 'unbound'}, 'spec': {
+        'storageClassName': '', 'accessModes': ['ReadWriteMany'], 'resources': {'requests': {'storage': '1Gi'}}}})
+    faults = [
+        (faulty('flags', flags=('--no_such_flag=1',)), 'BadArguments', '--no_such_flag', 'correct args'),
+        (faulty('image', container={'image': 'docker.io/no/such:1'}), 'ImageMissing', 'no/such:1'),
+        (faulty('claim', pod=mounts('missing')), 'VolumeClaim', 'missing', 'create the claim'),
+        (faulty('unbound', pod=mounts('unbound')), 'VolumeClaim', 'claim unbound is not bound', 'no storage class is set'),
+        (faulty('selector', pod={'nodeSelector': {'no-such-label': 'x'}}), 'NodeSelector', 'label a node'),
+        (faulty('gpus', container={'resources': {'limits': {'nvidia.com/gpu': 99}}}), 'GpuShortage', 'nvidia.com/gpu'),
+        (faulty('account', pod={'serviceAccountName': 'robot'}), 'ServiceAccountMissing', 'robot',
+         'create that service account'),
+        (faulty('settings', container={'envFrom': [{'configMapRef': {'name': 'no-such-map'}}]}), 'ConfigMissing',
+         'no-such-map'),
+        (faulty('command', container={'command': ['/no-such-program']}), 'CannotStart', 'no-such-program'),
+        (faulty('crash', container={'command': LOADER, 'args': ['--verify', '/etc/passwd']}, restart='OnFailure'),
+         'CrashLoop', 'exit code 1', 'was started again'),
+        (faulty('evicted', container={'resources': {'limits': {'ephemeral-storage': '1Ki'}}}, restart='Never',
+                flags=('--steps_to_validate=10',), alone=False, steps=10000000), 'Evicted', 'ephemeral'),
+    ]
+    for job, *_ in faults:
+        space.apply(job)
+    for job, cause, *words in faults:
+        wait_told(space, cli, job['metadata']['name'], cause, *words)
 
-        def told():
-            seen[:] = [ended(cli('describe', name))]
-            return all(word in seen[0] for word in (cause + ': ', name + '-worker-0', *words))
-        try:
-            space.wait('%s in what is said of %s' % (cause, name), told, 60, every=1)
-        except AssertionError as e:
-            raise AssertionError('%s\n%s' % (e, seen[0])) from None
 
-    job('flags', 'BadArguments', '--no_such_flag', 'correct args', flags=('--no_such_flag=1',))
-    job('image', 'ImageMissing', 'no/such:1', container={'image': 'docker.io/no/such:1'})
-    job('claim', 'VolumeClaim', 'missing', 'create the claim', pod={
-        'volumes': [{'name': 'checkpoints', 'persistentVolumeClaim': {'claimName': 'missing'}}]})
-    job('selector', 'NodeSelector', 'label a node', pod={'nodeSelector': {'no-such-label': 'x'}})
-    job('gpus', 'GpuShortage', 'nvidia.com/gpu', container={'resources': {'limits': {'nvidia.com/gpu': 99}}})
-    job('account', 'ServiceAccountMissing', 'robot', 'create that service account', pod={'serviceAccountName': 'robot'})
-    job('settings', 'ConfigMissing', 'no-such-map', container={
-        'envFrom': [{'configMapRef': {'name': 'no-such-map'}}]})
-    job('command', 'CannotStart', 'no-such-program', container={'command': ['/no-such-program']})
+def test_describe_names_a_taint(space, cli):
+    """Of the one node that the pod may go to, for as long as it takes to be told."""
+    chosen = max(space.core.list_node().items, key=lambda item: item.metadata.name)
+    node, before = chosen.metadata.name, [taint.to_dict() for taint in chosen.spec.taints or []]
+    taint = {'key': 'trainyard.dev/e2e', 'value': 'infra', 'effect': 'NoSchedule'}
+    space.core.patch_node(node, {'spec': {'taints': before + [taint]}})
+    try:
+        name = space.apply(faulty('tainted', pod={'nodeSelector': {'kubernetes.io/hostname': node}}))
+        wait_told(space, cli, name, 'Taint', 'trainyard.dev/e2e', 'add a toleration')
+    finally:
+        space.core.patch_node(node, {'spec': {'taints': before or None}})
+    ended(cli('wait', name, '--timeout=120s'), 130)
