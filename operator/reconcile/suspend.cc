@@ -11,7 +11,8 @@ namespace tfjob {
 void PlanSuspended(Context& context) {
   DeleteEverything(context);
   DissolveGang(context);
-  for (auto& [type, status] : context.plan.status.replica_statuses) status.active = status.ready = 0;
+  for (auto& [type, status] : context.plan.status.replica_statuses)
+    status.active = status.ready = 0;
   const std::string message = absl::StrCat("TFJob ", context.job.metadata.name, " is suspended.");
   if (HasCondition(context.plan.status, kRunning)) {
     SetCondition(context, kRunning, kFalse, kReasonSuspended, message);
