@@ -90,6 +90,8 @@ def test_describe_names_the_cause(space, cli):
          'CrashLoop', 'exit code 1', 'was started again'),
         (faulty('evicted', container={'resources': {'limits': {'ephemeral-storage': '1Ki'}}}, restart='Never',
                 flags=('--steps_to_validate=10',), alone=False, steps=10000000), 'Evicted', 'ephemeral'),
+        (faulty('names', pod={'dnsPolicy': 'None', 'dnsConfig': {'nameservers': ['127.0.0.1']}}, restart='ExitCode',
+                flags=('--wait_timeout=5',), alone=False), 'Dns', 'names-ps-0'),
     ]
     for job, *_ in faults:
         space.apply(job)

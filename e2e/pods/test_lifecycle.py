@@ -49,6 +49,21 @@ def test_workers_wait_for_ready_parameter_servers_and_not_for_ever_for_room(spac
     assert 'was pending for 5 s (Unschedulable' in message and 'example.com/none' in message, message
 
 
+def test_sidecar_of_kubernetes_ends_with_its_pod(space):
+    """A proxy that never ends by itself, as service meshes put it beside each container: an init container that is
+    restarted always. It holds no job up."""
+    job = manifests.small('meshed', 200, workers=1, cpu=None)
+    job['spec']['tfReplicaSpecs']['Worker']['template']['spec']['initContainers'] = [{
+        'name': 'proxy', 'image': space.stage.trainer_image, 'restartPolicy': 'Always',
+        'args': ['--job_name=ps', '--task_index=0', '--ps_hosts=localhost:2300', '--worker_hosts=localhost:2301']}]
+    name = space.apply(job)
+    space.wait_for(name, 'Succeeded')
+    pod = space.pod(name + '-worker-0')
+    assert pod.status.phase == 'Succeeded'
+    proxy, = pod.status.init_container_statuses
+    assert proxy.state.terminated, proxy.state
+
+
 def test_finished_job_expires(space):
     name = space.apply(manifests.small('brief', 200, cpu=None, ttlSecondsAfterFinished=3))
     space.wait('the job to run', lambda: 'Running' in space.conditions(name) or not space.job(name))

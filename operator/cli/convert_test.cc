@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -40,7 +41,8 @@ Converted ConvertPath(const std::string& path, const std::string& output = "yaml
 }
 
 Converted ConvertText(const std::string& text, const std::string& output = "yaml") {
-  const std::string path = ::testing::TempDir() + "/old.yaml";
+  // Tests run side by side, each a process of its own.
+  const std::string path = absl::StrCat(::testing::TempDir(), "/old-", getpid(), ".yaml");
   std::ofstream(path) << text;
   return ConvertPath(path, output);
 }
@@ -167,8 +169,8 @@ TEST(Convert, RefusesWhatItDoesNotKnowAndPrintsNothing) {
       EXPECT_THAT(converted.err, HasSubstr(row.error)) << row.text;
     }
   }
-  EXPECT_THAT(ConvertText("").err, HasSubstr("old.yaml:1: it is empty"));
-  EXPECT_THAT(ConvertText("a: [\n").err, HasSubstr("old.yaml:"));
+  EXPECT_THAT(ConvertText("").err, HasSubstr(".yaml:1: it is empty"));
+  EXPECT_THAT(ConvertText("a: [\n").err, HasSubstr(".yaml:"));
   EXPECT_THAT(ConvertPath("/no/such.yaml").err, HasSubstr("cannot read it: No such file"));
 }
 
