@@ -51,6 +51,7 @@ class CompletionTest(unittest.TestCase):
         self.addCleanup(server.shutdown)
         self.environment = {'PATH': self.folder + ':' + os.environ['PATH'], 'HOME': self.folder, 'TERM': 'dumb', 'LANG': 'C.UTF-8',
                             'KUBECONFIG': self.kubeconfig('config', server.server_address[1])}
+        self.environment.update({k: v for k, v in os.environ.items() if k.endswith('SAN_OPTIONS')})
 
     def kubeconfig(self, name, port):
         path = os.path.join(self.folder, name)
