@@ -10,7 +10,7 @@ network namespaces. Pods are real containers. Several clusters may run beside ea
   local_cluster.py down                          stop it and remove all of it, also after a crash
 
 Needs root on Debian 12, and installs what is missing (group nodes of cmake/packages.txt). No image registry: pods run images
-that were loaded. Its network enforces no NetworkPolicy."""
+that were loaded. Its network enforces NetworkPolicy (nodes/network_policy.py)."""
 import argparse
 import json
 import os
@@ -73,7 +73,7 @@ class LocalCluster(ControlPlane):
         self.lan, self.address = lan, lan.host
         self.nodes = [Node(self.path('nodes'), lan, index) for index in range(1, count + 1)]
         names = tuple(node.name for node in self.nodes)
-        self.parts = (*names, 'coredns', 'scheduler', *PARTS)
+        self.parts = (*names, 'network-policy', 'coredns', 'scheduler', *PARTS)
         self.abrupt = (*names, 'apiserver')  # unshare, which a node begins with, hears no other signal
 
     def up(self):
@@ -151,6 +151,8 @@ class LocalCluster(ControlPlane):
             self._kubeconfig('user-' + node.name, '/O=system:nodes/CN=system:node:' + node.name,
                              node.path('kubelet.kubeconfig'))
             self._start(node.name, node.command(self.certificates, paths, range(1, self.count + 1), 60 * PATIENCE))
+        self._start('network-policy', [sys.executable, os.path.join(ROOT, 'e2e', 'nodes', 'network_policy.py'),
+                                       self.kubeconfig, *(node.space for node in self.nodes)])
         client = self.client()
         for node in self.nodes:
             self._wait('%s to be ready; its logs are in %s' % (node.name, node.path('log')), 120,

@@ -46,6 +46,9 @@ def arrange(config):
         mount('--bind', stand_in, '/proc/sys/' + setting)
     for setting in NETWORK:
         write('/proc/sys/' + setting, '1')
+    # Beyond the cluster a pod speaks as its node; within it as itself, so that policies know who speaks.
+    subprocess.run(['iptables', '--wait', '-t', 'nat', '-A', 'POSTROUTING', '-s', config['pods'], '!', '-d', config['pods'],
+                    '-j', 'MASQUERADE'], check=True, timeout=60)
     socket.sethostname(config['name'])
     raise_file_limit()
 

@@ -52,9 +52,13 @@ class Lan:
         ip('addr', 'add', self.host + '/24', 'dev', self.interface)
         ip('link', 'set', self.interface, 'up')
 
+    def space(self, node):
+        """The path of the node's network namespace."""
+        return os.path.join(NAMESPACES, '%s-%s' % (self.name, node))
+
     def add_node(self, name, last, routes):
         """A namespace for the node `name` at address `last`; `routes`: {range of addresses: gateway}."""
-        space = '%s-%s' % (self.name, name)
+        space = os.path.basename(self.space(name))
         ip('netns', 'add', space)
         ip('link', 'add', 'eth0', 'netns', space, 'type', 'veth', 'peer', 'name', name, 'netns', self.name)
         ip('-n', self.name, 'link', 'set', name, 'master', 'bridge', 'up')
@@ -63,7 +67,6 @@ class Lan:
             ip('-n', space, 'link', 'set', link, 'up')
         for where, gateway in routes.items():
             ip('-n', space, 'route', 'replace', where, 'via', gateway)
-        return os.path.join(NAMESPACES, space)
 
     def down(self):
         """Removes all namespaces of this cluster, and with them every interface; does nothing twice."""

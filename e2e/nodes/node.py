@@ -36,9 +36,10 @@ class NodeError(Exception):
 
 
 def _network(index):
+    """Every pod has a link of its own to the node, which thus forwards, and judges, what pods of one node say to each other."""
     return {'cniVersion': '0.4.0', 'name': 'pods', 'plugins': [
-        {'type': 'bridge', 'bridge': 'cni0', 'isGateway': True, 'ipMasq': True, 'hairpinMode': True,
-         'ipam': {'type': 'host-local', 'ranges': [[{'subnet': PODS % index}]], 'routes': [{'dst': '0.0.0.0/0'}]}},
+        {'type': 'ptp', 'ipam': {'type': 'host-local', 'ranges': [[{'subnet': PODS % index}]],
+                                 'routes': [{'dst': '0.0.0.0/0'}]}},
         {'type': 'portmap', 'capabilities': {'portMappings': True}}]}
 
 
@@ -68,6 +69,7 @@ class Node(Containers):
         self.last = 10 + index
         self.address = lan.address(self.last)
         self.group = '%s-%s' % (lan.name, self.name)
+        self.space = lan.space(self.name)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -78,9 +80,9 @@ class Node(Containers):
             os.makedirs(self.path(name), exist_ok=True)
         self._write_files(certificates)
         routes = {PODS % other: self.lan.address(10 + other) for other in others if other != self.index}
-        space = self.lan.add_node(self.name, self.last, dict(routes, default=self.lan.host))
+        self.lan.add_node(self.name, self.last, dict(routes, default=self.lan.host))
         cgroups.make(self.group)
-        config = {'folder': self.folder, 'name': self.name, 'patience': patience,
+        config = {'folder': self.folder, 'name': self.name, 'patience': patience, 'pods': ALL_PODS,
                   'images': [os.path.join(os.path.dirname(self.folder), 'pause.tar')], 'programs': {
                       'containerd': ['containerd', '--config', self.path('containerd.toml')],
                       'kubelet': [programs['kubelet'], '--config', self.path('kubelet.json'), '--kubeconfig',
@@ -88,7 +90,7 @@ class Node(Containers):
                                   self.address, '--v=2'],
                       'kube-proxy': [programs['kube-proxy'], '--config', self.path('kube-proxy.json')]}}
         self._write('init.json', config)
-        return ['nsenter', '--net=' + space, 'unshare', '--mount', '--pid', '--fork', '--uts', '--ipc', '--kill-child',
+        return ['nsenter', '--net=' + self.space, 'unshare', '--mount', '--pid', '--fork', '--uts', '--ipc', '--kill-child',
                 '--mount-proc', '--propagation', 'private', sys.executable, os.path.join(HERE, 'init.py'),
                 self.path('init.json')]
 

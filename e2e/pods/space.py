@@ -105,11 +105,11 @@ class Space:
         status = self.pod(pod)
         self.stage.provider.kill(status.spec.node_name, status.status.container_statuses[0].container_id.partition('//')[2])
 
-    def run(self, name, *args, mounts):
+    def run(self, name, *args, mounts=(), labels=None):
         """Runs the trainer once, as a pod of its own with `mounts` ({path: volume}), to its end; its exit code and what it
         printed."""
-        mounts = {'v%d' % i: mount for i, mount in enumerate(mounts.items())}
-        self.core.create_namespaced_pod(self.name, {'metadata': {'name': name}, 'spec': {
+        mounts = {'v%d' % i: mount for i, mount in enumerate(dict(mounts).items())}
+        self.core.create_namespaced_pod(self.name, {'metadata': {'name': name, 'labels': labels}, 'spec': {
             'restartPolicy': 'Never',
             'containers': [{'name': 'trainer', 'image': self.stage.trainer_image, 'args': list(args),
                             'volumeMounts': [{'name': n, 'mountPath': path} for n, (path, _) in mounts.items()]}],

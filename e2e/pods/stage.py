@@ -14,6 +14,7 @@ HOME = 'trainyard-system'
 RELEASE = 'trainyard'
 SELECTOR = 'app.kubernetes.io/instance=' + RELEASE
 IMAGES = ('operator', 'trainer')
+SCRAPER = {'metrics': 'let-in'}  # labels of the pods that may read the operator's metrics
 
 
 class Stage:
@@ -73,8 +74,19 @@ class Stage:
         """Installs the chart, or upgrades the release to other values, and waits until the operator serves."""
         repository, _, tag = self.options['operator_image'].rpartition(':')
         self.helm.run('upgrade', '--install', RELEASE, helm.CHART, '--namespace', HOME, '--create-namespace', '--set-string',
-                      'image.repository=%s,image.tag=%s' % (repository, tag), *flags)
+                      'image.repository=%s,image.tag=%s' % (repository, tag), '--set-json',
+                      'networkPolicy=' + json.dumps(self.network_policy()), *flags)
         self.wait_for_operator()
+
+    def network_policy(self):
+        """The operator calls the API server and pods of jobs only, and shows its metrics to nobody but SCRAPER."""
+        core, discovery = client.CoreV1Api(self.api), client.DiscoveryV1Api(self.api)
+        slices = discovery.list_namespaced_endpoint_slice(
+            'default', label_selector='kubernetes.io/service-name=kubernetes').items
+        addresses = {address for part in slices for end in part.endpoints for address in end.addresses}
+        addresses.add(core.read_namespaced_service('kubernetes', 'default').spec.cluster_ip)
+        return {'enabled': True, 'metricsFrom': [{'namespaceSelector': {}, 'podSelector': {'matchLabels': SCRAPER}}],
+                'egressTo': [{'ipBlock': {'cidr': address + '/32'}} for address in sorted(addresses)]}
 
     def wait_for_operator(self):
         apps = client.AppsV1Api(self.api)

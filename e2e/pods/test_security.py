@@ -13,6 +13,13 @@ def long_job(space, name, **annotations):
     return name
 
 
+def as_worker(space, name, server, *command, **how):
+    """Runs `command` of the trainer in a pod that says it is worker 0 of this parameter server; its exit code and what it
+    printed."""
+    return space.run(name, *command, '--job_name=worker', '--task_index=0', '--worker_hosts=localhost:2999',
+                     '--ps_hosts=' + server, '--wait_timeout=5', **how)
+
+
 def stranger(space, name, job, *command, certificate_of=None):
     """Runs `command` of the trainer in a pod that says it is worker 0 of this job, with the certificate of another job
     where one is named; its exit code and what it printed."""
@@ -21,8 +28,7 @@ def stranger(space, name, job, *command, certificate_of=None):
         uid = space.job(certificate_of)['metadata']['uid']
         mounts[TLS_DIR] = {'secret': {'secretName': '%s-tls-%s' % (certificate_of, uid[-8:])}}
         command = (*command, '--tls_dir=' + TLS_DIR)
-    return space.run(name, *command, '--job_name=worker', '--task_index=0', '--worker_hosts=localhost:2999',
-                     '--ps_hosts=%s-ps-0.%s.svc:2222' % (job, space.name), '--wait_timeout=5', mounts=mounts)
+    return as_worker(space, name, '%s-ps-0.%s.svc:2222' % (job, space.name), *command, mounts=mounts)
 
 
 def test_stranger_can_neither_read_nor_push(space):

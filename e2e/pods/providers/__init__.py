@@ -13,6 +13,7 @@ class Base:
 
     name = ''
     shares_folders = False  # volume() gives every namespace the same folder for the same name
+    enforces_policies = False  # NetworkPolicies; False: perhaps
 
     def __init__(self, options, folder):
         self.options = options

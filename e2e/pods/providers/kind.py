@@ -9,6 +9,7 @@ from providers import local
 
 class Provider(local.Provider):
     name = 'kind'
+    enforces_policies = False
     subfolder = 'kind'
     program = 'e2e/kind_cluster.py'
 

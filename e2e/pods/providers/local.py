@@ -12,6 +12,7 @@ import providers
 class Provider(providers.Base):
     name = 'local'
     shares_folders = True
+    enforces_policies = True
     subfolder = 'cluster'
     program = 'e2e/local_cluster.py'
 
