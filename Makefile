@@ -7,7 +7,8 @@ RELEASE := build/release
 VENV := build/venv
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-check browser-deps python-deps build run test test-asan test-tsan cluster e2e e2e-kind conformance fuzz bench \
+.PHONY: help deps deps-check browser-deps python-deps build run test test-asan test-tsan cluster cuda-toolkit cuda test-cuda e2e e2e-kind conformance \
+        fuzz bench \
         bench-quick bench-peers images test-images microbench tidy thread-safety format format-check layering clean
 
 help:  ## list these targets
@@ -49,6 +50,19 @@ test-tsan: deps  ## the tests under ThreadSanitizer
 	@cmake --build --preset tsan -j $(JOBS)
 	@sh cmake/test.sh tsan $(JOBS)
 	@echo "Clusters of processes and the API server were left out; ctest --preset tsan-all has them too (20 min)."
+
+cuda-toolkit: deps  ## a CUDA 13.0 toolkit in build/cuda-toolkit, for machines without one (530 MB, once)
+	@sh cmake/cuda_toolkit.sh build/cuda-toolkit
+
+cuda: deps  ## build the GPU plug-in build/cuda/libtrainer_cuda.so with this machine's nvcc, else with cuda-toolkit's
+	@test -n "$$CUDACXX" || command -v nvcc >/dev/null || $(MAKE) --no-print-directory cuda-toolkit
+	@cmake --preset cuda -Wno-dev >/dev/null
+	@cmake --build --preset cuda -j $(JOBS) --target trainer_cuda_plugin trainer_cublaslt_test
+
+test-cuda: build cuda  ## the plug-in beside the trainer on this machine, and on a GPU where there is one
+	@TRAINYARD_CUDA_PLUGIN=build/cuda/libtrainer_cuda.so $(RELEASE)/trainer_gpu_test --gtest_brief=1
+	@build/cuda/trainer_cublaslt_test --gtest_brief=1
+	@python3 trainer/devices/devices_test.py $(RELEASE)/trainer --real=build/cuda/libtrainer_cuda.so
 
 cluster: deps  ## build what the tests' clusters are made of, and Helm (once, 10 min), and say how to start one
 	@python3 e2e/control_plane.py build
@@ -100,10 +114,10 @@ thread-safety: deps-check  ## build once with clang for its -Wthread-safety
 	@cmake --build --preset clang -j $(JOBS)
 
 format: deps-check  ## lay out all sources with clang-format
-	@git ls-files '*.cc' '*.h' | xargs clang-format-19 -i
+	@git ls-files '*.cc' '*.h' '*.cu' | xargs clang-format-19 -i
 
 format-check: deps-check  ## fail where a source is not laid out by clang-format
-	@git ls-files '*.cc' '*.h' | xargs clang-format-19 --dry-run --Werror
+	@git ls-files '*.cc' '*.h' '*.cu' | xargs clang-format-19 --dry-run --Werror
 
 layering: deps  ## check that every include follows docs/architecture.md
 	@cmake -DROOT=. -P cmake/check_layering.cmake

@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.22)
 
 # Which rooms a room may include, besides itself. A room is a folder; a folder below one belongs to it.
 set(rooms base operator/api operator/reconcile operator/kube operator/runtime operator/cli/cluster operator/cli operator
-          trainer/data trainer/model trainer/cpu trainer/cuda trainer/ps trainer/checkpoint trainer/report
+          trainer/data trainer/model trainer/cpu trainer/cuda/plugin trainer/cuda trainer/devices trainer/ps trainer/checkpoint trainer/report
           trainer/train trainer)
 set(may_base "")
 set(may_operator/api base)
@@ -20,17 +20,21 @@ set(may_trainer/data base)
 set(may_trainer/model base)
 set(may_trainer/cpu trainer/model base)
 set(may_trainer/cuda trainer/model base)
+set(may_trainer/cuda/plugin trainer/cuda)
+set(may_trainer/devices trainer/cuda trainer/cpu trainer/model base)
 set(may_trainer/ps trainer/model base)
 set(may_trainer/checkpoint trainer/ps trainer/model trainer/data base)
 set(may_trainer/report trainer/model trainer/data base)
 set(may_trainer/train trainer/checkpoint trainer/report trainer/ps trainer/model trainer/data base)
-set(may_trainer trainer/train trainer/checkpoint trainer/report trainer/ps trainer/cuda trainer/cpu trainer/model trainer/data base)
+set(may_trainer trainer/train trainer/checkpoint trainer/report trainer/ps trainer/devices trainer/cuda trainer/cpu trainer/model trainer/data base)
 # A file that joins rooms may also use these.
 set(may_file_operator/cli/main.cc operator/cli/cluster)
 # A test may also use these of its own side: real parts instead of fakes.
 set(may_test_trainer/train trainer/cpu)
 set(may_test_trainer/ps trainer/cpu)
 set(may_test_trainer/model trainer/cpu)
+set(may_test_trainer/cuda trainer/cpu)
+set(may_test_trainer/cuda/plugin trainer/cpu trainer/model)
 
 # Libraries that throw or are heavy: the includes that mean them, and the only files that may have them.
 # A name that ends in / means the folder.
@@ -148,6 +152,11 @@ if(SELF_TEST)
   expect(0 trainer/cpu/a.cc "<dnnl.hpp>")
   expect(1 operator/reconcile/a.cc "<yaml-cpp/yaml.h>")
   expect(1 trainer/data/a.cc "  <cuda_runtime.h>")
+  expect(0 trainer/cuda/plugin/a.cu "<cublasLt.h>")
+  expect(1 trainer/cuda/a.cc "<cuda_runtime.h>")
+  expect(1 trainer/cuda/a.cc "\"trainer/cuda/plugin/step.h\"")
+  expect(1 trainer/cuda/plugin/a.cu "\"trainer/model/model.h\"")
+  expect(1 trainer/cuda/a.cc "\"trainer/cpu/kernels.h\"")
   expect(0 trainer/data/a.cc "<vector>")
   file(REMOVE_RECURSE ${SELF_TEST})
   message(STATUS "layering: every bad include of the self-test was caught")

@@ -11,4 +11,4 @@ set(files_cli11 operator/cli/main.cc operator/cli/complete.h operator/cli/run_fl
 set(files_openssl base/task_certificates.cc operator/kube/tls.cc operator/page/token_digest.cc trainer/data/sha256.cc)
 set(files_zlib trainer/data/byte_source.cc)
 set(files_cpprest operator/kube/transport_cpprest.cc operator/kube/cpprest_sink.h)
-set(files_cuda trainer/cuda/)
+set(files_cuda trainer/cuda/plugin/)

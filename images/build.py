@@ -3,10 +3,11 @@
 and writes each as an archive that `ctr -n k8s.io images import`, `kind load image-archive`, `podman load` and
 `docker load` take: OUT/operator.tar, OUT/trainer.tar, with the SBOM beside them.
 
-  build.py [--binaries prebuilt|source] [--build DIR] [--out DIR] [--tool TOOL] [operator|trainer ...]
+  build.py [--binaries prebuilt|source] [--build DIR] [--out DIR] [--tool TOOL] [operator|trainer|trainer-cuda ...]
 
 prebuilt: the programs in --build (build/release) go in, so nothing is compiled; for Debian 12 with our packages.
 source: they are compiled in the image's build stage; for any machine, and slow.
+trainer-cuda, which is built only where it is named, has the GPU plug-in of --cuda-build (build/cuda) and cuBLASLt.
 
 The final image is rewritten (archive.py) so that it does not depend on the tool or the time. Where no working
 tool is there, buildah is installed from apt; where the base image neither is there nor can be pulled, base.py
@@ -25,12 +26,19 @@ import tools  # noqa: E402
 from tools import BuildError, say  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PROGRAMS = {'operator': 'trainyard-operator', 'trainer': 'trainer'}
+PROGRAMS = {'operator': 'trainyard-operator', 'trainer': 'trainer', 'trainer-cuda': 'trainer'}
+USUAL = ('operator', 'trainer')
 
 
 def version():
     with open(os.path.join(ROOT, 'CMakeLists.txt')) as f:
         return re.search(r'project\(trainyard VERSION (\S+)', f.read()).group(1)
+
+
+def names(name):
+    """The two names of an image: trainyard/trainer:0.1.0 and :latest, of trainer-cuda :0.1.0-cuda and :latest-cuda."""
+    repository, dash, variant = name.partition('-')
+    return ['docker.io/trainyard/%s:%s' % (repository, tag + dash + variant) for tag in (version(), 'latest')]
 
 
 def _git(*args):
@@ -55,8 +63,9 @@ def base_of(dockerfile):
         return re.search(r'^ARG BASE=(\S+)', f.read(), re.M).group(1)
 
 
-def stage(name, build, context):
+def stage(name, args, context):
     """The small build context of BINARIES=prebuilt."""
+    build = args.build
     shutil.rmtree(context, ignore_errors=True)
     os.makedirs(os.path.join(context, 'images'))
     for script in ('in_stage.sh', 'rootfs.sh'):
@@ -68,22 +77,24 @@ def stage(name, build, context):
                              'take --binaries=source')
     if not os.path.exists(os.path.join(build, program)):
         raise BuildError('%s has no %s; build it first (make build), or take --binaries=source' % (build, program))
-    done = subprocess.run(['sh', os.path.join(ROOT, 'images', 'binaries.sh'), build, program,
-                           os.path.join(context, 'bin')], check=False)
-    if done.returncode != 0:
-        raise BuildError('%s/%s cannot go into an image, see above; or take --binaries=source' % (build, program))
+    scripts = [['binaries.sh', build, program, os.path.join(context, 'bin')]]
+    if name == 'trainer-cuda':
+        scripts.append(['cuda.sh', args.cuda_build, os.path.join(context, 'bin'), *filter(None, [args.cublaslt])])
+    for script, *words in scripts:
+        if subprocess.run(['sh', os.path.join(ROOT, 'images', script), *words], check=False).returncode != 0:
+            raise BuildError('%s cannot go into an image, see above; or take --binaries=source' % ' '.join(words[:2]))
     return context
 
 
 def build_image(tool, name, args):
-    dockerfile = os.path.join(ROOT, 'images', name + '.Dockerfile')
+    dockerfile = os.path.join(ROOT, 'images', name.partition('-')[0] + '.Dockerfile')
     tools.ensure_base(tool, base_of(dockerfile))
-    context = ROOT if args.binaries == 'source' else stage(name, args.build, os.path.join(args.out, 'context', name))
-    image, latest = ('docker.io/trainyard/%s:%s' % (name, tag) for tag in (version(), 'latest'))
+    context = ROOT if args.binaries == 'source' else stage(name, args, os.path.join(args.out, 'context', name))
+    image, latest = names(name)
     raw = os.path.join(args.out, name + '.raw.tar')
     building = 'docker.io/trainyard/%s:build-%d' % (name, os.getpid())
     tool.build(dockerfile, context, building, {
-        'BINARIES': args.binaries, 'VERSION': version(), 'REVISION': revision(), 'JOBS': str(os.cpu_count() or 1)})
+        'BINARIES': args.binaries, 'CUDA': 'yes' if name == 'trainer-cuda' else 'no', 'VERSION': version(), 'REVISION': revision(), 'JOBS': str(os.cpu_count() or 1)})
     tool.save(building, raw)
     path = os.path.join(args.out, name + '.tar')
     archive.rewrite(raw, path + '.part', [image, latest], source_date())
@@ -103,9 +114,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--binaries', choices=('prebuilt', 'source'), default='prebuilt')
     parser.add_argument('--build', default=os.path.join(ROOT, 'build', 'release'))
+    parser.add_argument('--cuda-build', default=os.path.join(ROOT, 'build', 'cuda'), help='what `make cuda` has built')
+    parser.add_argument('--cublaslt', metavar='FILE', help='in place of the libcublasLt.so.N of its toolkit')
     parser.add_argument('--out', default=os.path.join(ROOT, 'build', 'images'))
     parser.add_argument('--tool', choices=tools.NAMES, help='default: the first that works here')
-    parser.add_argument('images', nargs='*', metavar='operator|trainer', default=[])
+    parser.add_argument('images', nargs='*', metavar='operator|trainer|trainer-cuda', default=[])
     args = parser.parse_args()
     unknown = [name for name in args.images if name not in PROGRAMS]
     if unknown:
@@ -114,7 +127,7 @@ def main():
     try:
         tool = tools.find(args.tool)
         say('building with ' + tool.name)
-        for name in args.images or PROGRAMS:
+        for name in args.images or USUAL:
             build_image(tool, name, args)
     except BuildError as e:
         say(str(e))

@@ -1,13 +1,14 @@
 #!/bin/sh
-# in_stage.sh BINARIES PROGRAM VERSION JOBS OUT: the build stage of both images. Gets the program, compiled here
-# from /src (BINARIES=source) or as it lies in /src/bin (prebuilt), installs the Debian packages of its shared
-# libraries, and makes the root file system of the final image in OUT.
+# in_stage.sh BINARIES PROGRAM VERSION JOBS OUT [CUDA]: the build stage of all images. Gets the program, compiled here
+# from /src (BINARIES=source; with CUDA=yes the GPU plug-in, too) or as it lies in /src/bin (prebuilt), installs the
+# Debian packages of its shared libraries, and makes the root file system of the final image in OUT.
 set -eu
 binaries=$1
 program=$2
 version=$3
 jobs=$4
 out=$5
+cuda=${6:-no}
 export DEBIAN_FRONTEND=noninteractive
 
 apt-get update -q
@@ -18,6 +19,12 @@ case $binaries in
     cmake --preset release -Wno-dev -DTRAINYARD_BENCHMARKS=OFF
     cmake --build --preset release -j "$jobs" --target "$program"
     sh images/binaries.sh build/release "$program" /bin-in
+    if [ "$cuda" = yes ]; then
+      sh cmake/cuda_toolkit.sh build/cuda-toolkit
+      cmake --preset cuda -Wno-dev -DTRAINYARD_BENCHMARKS=OFF
+      cmake --build --preset cuda -j "$jobs" --target trainer_cuda_plugin
+      sh images/cuda.sh build/cuda /bin-in
+    fi
     ;;
   prebuilt)
     cp -r /src/bin/. /bin-in

@@ -14,8 +14,15 @@ user=65532  # the number that distroless images and the chart use
 mkdir -p "$out/usr/local/bin" "$out/usr/lib/ssl" "$out/etc/ssl/certs" "$out/usr/share/sbom" "$out/home/nonroot" "$out/tmp"
 install -m 755 "$in/$program" "$out/usr/local/bin/$program"
 
-# Libraries keep the name under which the program asks for them.
-ldd "$in/$program" >/tmp/ldd
+if [ -d "$in/cuda" ]; then
+  mkdir -p "$out/usr/local/lib"
+  cp -r "$in/cuda/lib/trainyard" "$out/usr/local/lib/"
+fi
+
+# Libraries keep the name under which they are asked for.
+for file in "$in/$program" "$out"/usr/local/lib/trainyard/*; do
+  if [ -f "$file" ]; then ldd "$file"; fi
+done >/tmp/ldd
 awk '$2 == "=>" { print $3 } $1 ~ /^\// { print $1 }' /tmp/ldd | sort -u | while read -r library; do
   case $library in /usr/*) to=$library ;; *) to=/usr$library ;; esac
   install -D -m 644 "$library" "$out$to"
@@ -40,6 +47,7 @@ cp -r "$in/doc" "$out/usr/share/doc"
   install -D -m 644 "/usr/share/doc/$package/copyright" "$out/usr/share/doc/$package/copyright"
 done >/tmp/packages
 sed 's/$/ STATIC_LINK/' "$in/compiled" >>/tmp/packages
+if [ -d "$in/cuda" ]; then sed 's/$/ DEPENDS_ON/' "$in/cuda/needs" >>/tmp/packages; fi
 
 sbom() {
   cat <<HEAD
@@ -57,13 +65,19 @@ sbom() {
      "checksums": [{"algorithm": "SHA256", "checksumValue": "$(sha256sum "$in/$program" | cut -d ' ' -f 1)"}]}
 HEAD
   while read -r package at relation; do
-    purl=$(echo "pkg:deb/debian/$package@$at" | sed 's/+/%2B/g; s/\([0-9]\):/\1%3A/')
+    case $package in
+      nvidia-*) supplier='NVIDIA Corporation' purl=pkg:generic/$package@$at ;;
+      *)
+        supplier=Debian
+        purl=$(echo "pkg:deb/debian/$package@$at" | sed 's/+/%2B/g; s/\([0-9]\):/\1%3A/')?arch=$(dpkg --print-architecture)'&distro=bookworm'
+        ;;
+    esac
     cat <<PACKAGE
     ,{"SPDXID": "SPDXRef-$(echo "$package" | tr + -)", "name": "$package", "versionInfo": "$at", "filesAnalyzed": false,
-     "supplier": "Organization: Debian", "downloadLocation": "NOASSERTION", "licenseConcluded": "NOASSERTION",
+     "supplier": "Organization: $supplier", "downloadLocation": "NOASSERTION", "licenseConcluded": "NOASSERTION",
      "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION",
      "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-                       "referenceLocator": "$purl?arch=$(dpkg --print-architecture)&distro=bookworm"}]}
+                       "referenceLocator": "$purl"}]}
 PACKAGE
   done </tmp/packages
   echo '  ],'

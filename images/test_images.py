@@ -7,6 +7,7 @@ strict as a pod of the restricted profile, with names that only DNS knows.
 Needs root (for the sandbox and for a DNS server on loopback), Debian's dpkg, and for the operator the control plane of
 e2e/control_plane.py."""
 import collections
+import glob
 import json
 import os
 import re
@@ -31,6 +32,7 @@ from operator_process import Operator  # noqa: E402
 
 ARCHIVES = os.path.join(ROOT, 'build', 'images')
 BUILD = os.path.join(ROOT, 'build', 'release')
+CUDA = os.path.join(ROOT, 'build', 'cuda')
 MB = 1_000_000
 # As a registry holds them, and unpacked. oneDNN alone is 40 MB of the trainer's.
 LIMITS = {'operator': (12 * MB, 40 * MB), 'trainer': (30 * MB, 80 * MB)}
@@ -65,10 +67,10 @@ def package_of(path):
 class Unpacked:
     """An image, unpacked into a folder, for all tests."""
 
-    def __init__(self, name, folder):
+    def __init__(self, name, folder, archives=None):
         self.name = name
         self.program = build.PROGRAMS[name]
-        self.path = os.path.join(ARCHIVES, name + '.tar')
+        self.path = os.path.join(archives or ARCHIVES, name + '.tar')
         self.files = archive.files(self.path)
         self.config, self.tags = archive.configuration(self.path)
         self.root = os.path.join(folder, name)
@@ -94,7 +96,7 @@ class ImageCase(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix='trainyard-images-')
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         os.chmod(cls.folder, 0o755)
-        cls.images = {name: Unpacked(name, cls.folder) for name in build.PROGRAMS}
+        cls.images = {name: Unpacked(name, cls.folder) for name in build.USUAL}
 
     def writable(self, name):
         """A folder for user 65532, as a volume with fsGroup would be."""
@@ -117,8 +119,7 @@ class WhatIsInThem(ImageCase):
     def test_names_user_entry_point_and_labels(self):
         for name, image in self.images.items():
             with self.subTest(name):
-                self.assertEqual(image.tags, ['docker.io/trainyard/%s:%s' % (name, tag)
-                                              for tag in (build.version(), 'latest')])
+                self.assertEqual(image.tags, build.names(name))
                 self.assertEqual(image.config['User'], '65532:65532')
                 self.assertEqual(image.config['Entrypoint'], ['/usr/local/bin/' + image.program])
                 self.assertNotIn('Cmd', image.config)
@@ -223,6 +224,41 @@ class TheTrainer(ImageCase):
             self.assertEqual(status, 0, f.read())
         self.assertIn('ps-0.' + DOMAIN, server.asked)
         self.assertIn('checkpoint', os.listdir(os.path.join(self.folder, 'checkpoints', 'run')))
+
+
+class TheTrainerForGpus(ImageCase):
+    """With a stand-in for cuBLASLt, which has 540 MB; it is asked nothing where there is no GPU."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        stand_in = glob.glob(os.path.join(CUDA, 'fake_cublaslt', 'libcublasLt.so.*'))
+        if not stand_in or not os.path.exists(os.path.join(CUDA, 'libtrainer_cuda.so')):
+            raise unittest.SkipTest('there is no GPU plug-in in %s: make cuda' % CUDA)
+        done = subprocess.run([sys.executable, os.path.join(HERE, 'build.py'), '--build', BUILD, '--cuda-build', CUDA,
+                               '--cublaslt', stand_in[0], '--out', cls.folder, 'trainer-cuda'], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=1800, check=False)
+        if done.returncode != 0:
+            raise AssertionError(done.stdout.decode(errors='replace')[-3000:])
+        cls.image = Unpacked('trainer-cuda', cls.folder, cls.folder)
+
+    def test_has_the_plug_in_and_its_library_and_their_licence(self):
+        self.assertEqual(self.image.tags, build.names('trainer-cuda'))
+        there = {key.rpartition('/')[2] for key in self.image.files if key.startswith('usr/local/lib/trainyard/')}
+        self.assertEqual({name.partition('.so')[0] for name in there}, {'libtrainer_cuda', 'libcublasLt'})
+        asked = set().union(*(needed(os.path.join(self.image.root, key)) for key in self.image.libraries()))
+        self.assertLessEqual(asked, {key.rpartition('/')[2] for key in self.image.libraries()})
+        plugin = os.path.join(self.image.root, 'usr/local/lib/trainyard/libtrainer_cuda.so')
+        paths = subprocess.run(['readelf', '-d', plugin], stdout=subprocess.PIPE, check=True, timeout=60).stdout.decode()
+        self.assertEqual(re.findall(r'\((?:RUNPATH|RPATH)\).*\[(.*)\]', paths), ['$ORIGIN'])
+        self.assertIn('usr/share/doc/nvidia-cublas/copyright', self.image.files)
+        sbom = json.loads(self.image.files['usr/share/sbom/trainer.spdx.json'][1])
+        self.assertIn('nvidia-cublas', [package['name'] for package in sbom['packages']])
+
+    def test_says_why_it_computes_on_cpus(self):
+        status, output = self.image.run('devices')
+        self.assertEqual(status, 0, output)
+        self.assertIn('no usable GPU: no NVIDIA driver', output)
 
 
 class TheOperator(ImageCase):

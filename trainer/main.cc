@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -24,8 +26,10 @@
 #include "base/status_macros.h"
 #include "base/task_tls.h"
 #include "trainer/cpu/cpu_backend.h"
-#include "trainer/cpu/devices.h"
 #include "trainer/data/data_main.h"
+#include "trainer/devices/choose_backend.h"
+#include "trainer/devices/inventory.h"
+#include "trainer/devices/placement.h"
 #include "trainer/ps/partition.h"
 #include "trainer/ps/tune_malloc.h"
 #include "trainer/train/check.h"
@@ -129,6 +133,7 @@ DeviceEnvironment VisibleDevices() {
   if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
     environment.cuda_visible_devices = visible;
   }
+  environment.plugin = Environment("TRAINYARD_CUDA_PLUGIN");
   return environment;
 }
 
@@ -148,26 +153,54 @@ std::vector<std::string> VariableDevices(const Options& options, const Role& rol
   return devices;
 }
 
-// Does what --require_gpu, --allow_soft_placement and --log_device_placement ask for. Parameter
-// servers never touch a GPU.
-absl::Status CheckDevices(const Options& options, const Role& role) {
-  if (role.task.job == "ps") return absl::OkStatus();
-  const DeviceInventory inventory = FindDevices(VisibleDevices());
-  if (options.require_gpu) RETURN_IF_ERROR(RequireGpu(inventory));
-  ASSIGN_OR_RETURN(const Settings settings, ResolveSettings(options));
-  const DeviceName usual{options.num_gpus > 0 ? DeviceType::kGpu : DeviceType::kCpu, 0};
-  ASSIGN_OR_RETURN(const Placements placements,
-                   PlaceLayers(*settings.model, inventory, usual, options.allow_soft_placement));
-  for (const std::string& warning : placements.warnings) base::LogWarning(warning);
-  if (!options.log_device_placement) return absl::OkStatus();
-  const std::string task =
-      absl::StrCat("/job:", role.task.job, "/replica:0/task:", role.task.index);
-  for (const std::string& line :
-       DevicePlacementLines(*settings.model, inventory, placements, task,
-                            VariableDevices(options, role, *settings.model))) {
-    std::cerr << line << "\n";
+// The devices that a task may compute on.
+DeviceInventory DevicesFor(const std::string& command, const Options& options) {
+  if (command != "serve" && !options.existing_servers) return FindDevices(VisibleDevices());
+  DeviceEnvironment cpus = VisibleDevices();
+  cpus.cuda_visible_devices = "";
+  DeviceInventory inventory = FindDevices(cpus);
+  inventory.no_gpu_reason = "`trainer serve` and --existing_servers compute on CPUs only";
+  return inventory;
+}
+
+void LogChoice(const DeviceInventory& inventory, const Chosen& chosen) {
+  for (const std::string& warning : chosen.placements.warnings) base::LogWarning(warning);
+  for (const DeviceInfo& info : inventory.devices) {
+    const auto& gpus = chosen.gpus;
+    if (info.device.type == DeviceType::kCpu) continue;
+    if (std::find(gpus.begin(), gpus.end(), info.device.index) == gpus.end()) continue;
+    base::LogInfo("computing on a GPU", {{"device", ToString(info.device)}, {"name", info.name}});
   }
-  return absl::OkStatus();
+}
+
+// The backend of a task that computes, as its flags for devices ask; writes what
+// --log_device_placement asks for. Tells the options where the model runs.
+absl::StatusOr<std::unique_ptr<Backend>> FindBackend(const std::string& command, const Role& role,
+                                                     Options& options) {
+  // Parameter servers never touch a GPU.
+  if (role.task.job == "ps") return MakeCpuBackend();
+  const DeviceInventory inventory = DevicesFor(command, options);
+  ASSIGN_OR_RETURN(const Settings settings, ResolveSettings(options));
+  const DeviceChoice choice = {.task_index = role.task.index,
+                               .num_gpus = options.num_gpus,
+                               .require_gpu = options.require_gpu,
+                               .allow_soft_placement = options.allow_soft_placement,
+                               .memory_fraction = options.per_process_gpu_memory_fraction,
+                               .allow_growth = options.allow_growth,
+                               .allow_tf32 = options.allow_tf32};
+  ASSIGN_OR_RETURN(Chosen chosen, ChooseBackend(*settings.model, inventory, choice));
+  LogChoice(inventory, chosen);
+  options.compute_device = ToString(chosen.placements.device);
+  if (options.log_device_placement) {
+    const std::string task =
+        absl::StrCat("/job:", role.task.job, "/replica:0/task:", role.task.index);
+    for (const std::string& line :
+         DevicePlacementLines(*settings.model, inventory, chosen.placements.device, task,
+                              VariableDevices(options, role, *settings.model))) {
+      std::cerr << line << "\n";
+    }
+  }
+  return std::move(chosen.backend);
 }
 
 absl::Status RunCommand(const std::string& command, Options options, SignalWatcher& signals) {
@@ -178,15 +211,14 @@ absl::Status RunCommand(const std::string& command, Options options, SignalWatch
   if (!options.tls_dir.empty() && !role.cluster.empty()) {
     ASSIGN_OR_RETURN(role.tls, TaskTls::Load(options.tls_dir));
   }
-  const std::unique_ptr<Backend> backend = MakeCpuBackend();
-  if (command == "eval") return RunEval(options, *backend);
   if (command == "export") return RunExport(options);
   if (command == "check") return RunCheck(options, role, signals.token());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, FindBackend(command, role, options));
+  if (command == "eval") return RunEval(options, *backend);
   if (command == "serve" && role.task.job != "ps") {
     return RunStandingServer(options, role, *backend, signals.token());
   }
   if (role.chief) signals.set_grace(absl::Seconds(options.termination_grace_secs + 1));
-  RETURN_IF_ERROR(CheckDevices(options, role));
   return RunTask(options, role, *backend, signals.token());
 }
 

@@ -2,7 +2,6 @@
 #include "trainer/cpu/cpu_backend.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "base/str_cat.h"
 #include "trainer/cpu/onednn.h"
 #include "trainer/cpu/plan.h"
+#include "trainer/model/batch_check.h"
 #include "trainer/model/device_name.h"
 
 namespace trainer {
@@ -52,12 +52,7 @@ class CpuProgram : public Program {
 
   absl::StatusOr<float> Gradients(const Batch& batch, std::span<const float> parameters,
                                   std::span<float> gradients) override {
-    if (!options_.training) {
-      return base::UsageError("gradients asked of a program compiled for evaluation");
-    }
-    RETURN_IF_ERROR(CheckBatch(batch, parameters));
-    RETURN_IF_ERROR(CheckTargets(batch));
-    RETURN_IF_ERROR(CheckSize("gradients", gradients.size(), model_->parameter_count()));
+    RETURN_IF_ERROR(CheckGradients(*model_, options_, batch, parameters, gradients));
     ASSIGN_OR_RETURN(Plan * plan, PlanFor(batch.size));
     const StepArgs args = {.inputs = batch.inputs.data(),
                            .parameters = parameters.data(),
@@ -65,17 +60,12 @@ class CpuProgram : public Program {
                            .training = true,
                            .dropout_seed = batch.dropout_seed};
     const Plan::Sums sums = plan->Gradients(batch, args, *team_);
-    const auto loss = static_cast<float>(sums.loss * LossScale(batch.size) +
-                                         0.5 * model_->spec().l2 * sums.squares);
-    if (!std::isfinite(loss)) {
-      return base::NumericError(base::StrCat("the loss is ", loss));
-    }
-    return loss;
+    return LossOfSums(*model_, batch.size, sums.loss, sums.squares);
   }
 
   absl::Status Forward(const Batch& batch, std::span<const float> parameters,
                        std::span<float> outputs) override {
-    RETURN_IF_ERROR(CheckBatch(batch, parameters));
+    RETURN_IF_ERROR(CheckBatch(*model_, options_.batch_size, batch, parameters));
     RETURN_IF_ERROR(CheckSize("outputs", outputs.size(), batch.size * model_->output_size()));
     ASSIGN_OR_RETURN(Plan * plan, PlanFor(batch.size));
     const StepArgs args = {.inputs = batch.inputs.data(),
@@ -89,43 +79,6 @@ class CpuProgram : public Program {
   }
 
  private:
-  static absl::Status CheckSize(std::string_view what, size_t found, int64_t expected) {
-    if (found == static_cast<size_t>(expected)) return absl::OkStatus();
-    return base::UsageError(
-        base::StrCat(what, " hold ", found, " elements where ", expected, " are needed"));
-  }
-
-  absl::Status CheckBatch(const Batch& batch, std::span<const float> parameters) const {
-    if (batch.size < 1 || batch.size > options_.batch_size) {
-      return base::UsageError(base::StrCat("a batch of ", batch.size,
-                                           " examples for a program compiled for 1 to ",
-                                           options_.batch_size));
-    }
-    RETURN_IF_ERROR(CheckSize("inputs", batch.inputs.size(), batch.size * model_->input_size()));
-    return CheckSize("parameters", parameters.size(), model_->parameter_count());
-  }
-
-  absl::Status CheckTargets(const Batch& batch) const {
-    if (model_->spec().loss == LossKind::kMeanSquaredError) {
-      return CheckSize("targets", batch.targets.size(), batch.size * model_->output_size());
-    }
-    RETURN_IF_ERROR(CheckSize("labels", batch.labels.size(), batch.size));
-    const auto classes = static_cast<uint32_t>(model_->output_size());
-    for (const int32_t label : batch.labels) {
-      if (static_cast<uint32_t>(label) >= classes) {
-        return base::DataError(
-            base::StrCat("label ", label, " for a model of ", classes, " classes"));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  double LossScale(int64_t batch) const {
-    if (model_->spec().reduction == LossReduction::kSum) return 1.0;
-    const bool squared_error = model_->spec().loss == LossKind::kMeanSquaredError;
-    return 1.0 / static_cast<double>(batch * (squared_error ? model_->output_size() : 1));
-  }
-
   void DropSmallPlans() {
     last_plan_ = nullptr;
     std::erase_if(plans_, [&](const auto& item) { return item.first != options_.batch_size; });

@@ -167,8 +167,9 @@ class InGraph(Processes):
         self.ends(worker, 143, 5)
 
     def test_gives_up_with_138_when_no_worker_comes(self):
-        self.ps()
-        client = self.client('--wait_timeout=%d' % (2 * PATIENCE))  # the ps must have come by then
+        ps = self.ps()
+        self.until(lambda: 'listens' in self.log(ps), 'parameter server')
+        client = self.client('--wait_timeout=%d' % (2 * PATIENCE))
         self.ends(client, 138, 20)
         self.assertRegex(self.log(client), r'/job:worker/task:0.*/job:worker/task:1')
 

@@ -101,6 +101,7 @@ void AddDeviceFlags(CLI::App& app, Options& o) {
   app.add_flag("--require_gpu", o.require_gpu, "Exit with 2 when no GPU is usable");
   app.add_option("--per_process_gpu_memory_fraction", o.per_process_gpu_memory_fraction, "(0, 1]");
   app.add_flag("--allow_growth", o.allow_growth, "Let the GPU memory pool start small");
+  app.add_flag("--allow_tf32", o.allow_tf32, "Matrix products on GPUs in TF32: faster, less exact");
 }
 
 void AddFlags(CLI::App& app, Options& o) {

@@ -83,6 +83,8 @@ struct Options {
   bool require_gpu = false;
   double per_process_gpu_memory_fraction = 1.0;
   bool allow_growth = false;
+  bool allow_tf32 = false;               // GPUs: matrix products round their inputs to TF32
+  std::string compute_device = "CPU:0";  // no flag: where main has put the model
 
   // Waiting.
   double wait_timeout_secs = 600;      // for other tasks, then exit 138

@@ -54,7 +54,8 @@ ProgressOptions ProgressFrom(const Options& options, const Role& role, const Set
 
 GraphDevices DevicesOf(const Options& options, const Role& role, const Settings& settings) {
   GraphDevices devices;
-  devices.default_device = absl::StrCat(base::TaskName(role.task), "/device:CPU:0");
+  devices.default_device =
+      absl::StrCat(base::TaskName(role.task), "/device:", options.compute_device);
   const auto placement = ParsePlacement(options.placement);
   if (role.ps_addresses.empty() || !placement.ok()) return devices;
   const std::vector<Variable>& variables = settings.model->variables();

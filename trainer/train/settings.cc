@@ -91,7 +91,7 @@ absl::StatusOr<Settings> ResolveSettings(const Options& options) {
   ASSIGN_OR_RETURN(Model model, Model::Create(settings.spec.model));
   settings.model = std::make_shared<const Model>(std::move(model));
   settings.train_steps = settings.spec.epochs > 0 ? 0 : settings.spec.train_steps;
-  settings.towers = std::max(options.num_towers, 1);
+  settings.towers = std::max({options.num_towers, options.num_gpus, 1});
   settings.threads =
       options.num_threads > 0 ? options.num_threads : std::max(1, UsableCores() / settings.towers);
   return settings;
