@@ -29,6 +29,13 @@ bool BoolAt(const Json& object, std::string_view key) {
   return value.is_boolean() && value.get<bool>();
 }
 
+std::optional<absl::Time> TimeAt(const Json& object, std::string_view key) {
+  absl::Time time;
+  std::string error;
+  const bool is_time = absl::ParseTime(absl::RFC3339_full, StringAt(object, key), &time, &error);
+  return is_time ? std::make_optional(time) : std::nullopt;
+}
+
 std::string Scalar(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return "";

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "absl/time/time.h"
 
 namespace base {
 
@@ -18,6 +21,8 @@ const Json& At(const Json& object, std::string_view a, std::string_view b);
 const Json& ArrayAt(const Json& object, std::string_view key);
 std::string StringAt(const Json& object, std::string_view key);
 bool BoolAt(const Json& object, std::string_view key);
+// A time as Kubernetes writes it (RFC 3339); nullopt for any other text.
+std::optional<absl::Time> TimeAt(const Json& object, std::string_view key);
 // A string as it is, other scalars as JSON writes them ("2", "true"), null as "".
 std::string Scalar(const Json& value);
 

@@ -184,11 +184,27 @@ class Lives:
         t.client.create('services', t.ns, {
             'metadata': {'name': 'j-worker-0', 'labels': labels},
             'spec': {'clusterIP': 'None', 'selector': labels, 'ports': [{'name': 'tfjob-port', 'port': 2222}]}})
+        self.make_and_scale_away_claims()
         t.create(tfjob(PS=1, Worker=(2, 'ExitCode'), policy={'cleanPodPolicy': 'All', 'ttlSecondsAfterFinished': 1},
                        metadata={'annotations': {'trainyard.dev/task-tls': 'true'}}))
         t.wait_running(*PODS)
         t.wait_for('Running')
         self.suspend_and_resume()
+
+    def make_and_scale_away_claims(self):
+        """Of two workers, one of whose claims is there already."""
+        t = self.test
+        spec = {'accessModes': ['ReadWriteOnce'], 'resources': {'requests': {'storage': '1Gi'}}}
+        t.client.create('persistentvolumeclaims', t.ns, {'metadata': {'name': 'own-c-worker-0'}, 'spec': spec})
+        t.create(tfjob('c', Worker={
+            'replicas': 2, 'template': harness.template(), 'persistentVolumeClaimRetentionPolicy': {'whenScaled': 'Delete'},
+            'volumeClaimTemplates': [{'metadata': {'name': 'own'}, 'spec': spec}]}))
+        t.wait_running('c-worker-0', 'c-worker-1')
+        t.patch('c', {'tfReplicaSpecs': {'Worker': {'replicas': 1}}})
+        t.wait('the claim to go', lambda: any(
+            claim['metadata'].get('deletionTimestamp') for claim in t.client.list('persistentvolumeclaims', t.ns)['items'])
+            or len(t.client.list('persistentvolumeclaims', t.ns)['items']) == 1)
+        t.client.delete('tfjobs', t.ns, 'c')
 
     def suspend_and_resume(self):
         t = self.test

@@ -102,7 +102,7 @@ def images_without_our_version():
     for where, text in texts + list(blocks()):
         for line in re.findall(r'\bimage: *(.*)$', text, re.M):
             found = OURS.search(line)
-            if found and found.group(1) != version:
+            if found and found.group(1) not in (version, version + '-cuda'):
                 yield '%s: image %s: must have the tag %s' % (where, found.group(0), version)
 
 

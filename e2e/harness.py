@@ -1,5 +1,5 @@
 """What tests are written with: a registry of cases, a builder of TFJobs, and Test, one case's namespace with
-deadlines on every wait. A case passes when its function returns."""
+deadlines on every wait. A case passes when its function returns; what it returns is printed."""
 import json
 import os
 import threading
@@ -34,7 +34,8 @@ class Case:
 
 def case(*ids, flags=None, environment=None, operator='shared'):
     """Registers a test of these behaviours. `flags`, `environment`: it gets an operator of its own with them, which
-    follows its namespace alone. operator='none': it gets none, and starts what it needs."""
+    follows its namespace alone. operator='none': it gets none, and starts what it needs; 'alone': so, after all others,
+    with none beside it."""
     if (flags or environment) and operator == 'shared':
         operator = 'own'
 

@@ -13,6 +13,22 @@ class OperatorError(Exception):
     """The operator did not start, or ended; with the end of its log."""
 
 
+def _status_mib(pid, field):
+    with open('/proc/%d/status' % pid) as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(field)) / 1024
+
+
+def resident_mib(pid):
+    return _status_mib(pid, 'VmRSS')
+
+
+def cpu_and_peak(pid):
+    """(CPU seconds, peak resident MiB) of a process until now."""
+    with open('/proc/%d/stat' % pid) as f:
+        fields = f.read().rpartition(')')[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK'), _status_mib(pid, 'VmHWM')
+
+
 class Operator:
     """`flags` come after those that every test needs, so that they may override them."""
 
@@ -91,11 +107,7 @@ class Operator:
 
     def used(self):
         """(CPU seconds, peak resident MiB) until now."""
-        with open('/proc/%d/stat' % self.process.pid) as f:
-            fields = f.read().rpartition(')')[2].split()
-        with open('/proc/%d/status' % self.process.pid) as f:
-            peak = next(int(line.split()[1]) for line in f if line.startswith('VmHWM'))
-        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK'), peak / 1024
+        return cpu_and_peak(self.process.pid)
 
     def tail(self, size=3000):
         try:

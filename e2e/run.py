@@ -44,12 +44,12 @@ class Run:
 
     def one(self, case):
         started = time.monotonic()
-        test = None
+        test = said = None
         try:
             test = harness.Test(self.world, self.world.namespace(case.name))
             if case.operator == 'own':
                 test.operator = test.start_operator(*case.flags, environment=case.environment)
-            case.function(test)
+            said = case.function(test)
             for operator in test.operators:
                 if operator.running():
                     operator.stop()
@@ -67,6 +67,8 @@ class Run:
             self.results[case.name] = problem
             print('%-4s %5.1f s  %s%s' % ('FAIL' if problem else 'ok', time.monotonic() - started, case.name,
                                           ' (%s)' % ', '.join(case.ids) if case.ids else ''), flush=True)
+            if said:
+                print('  ' + said, flush=True)
             if problem:
                 print('  ' + problem.replace('\n', '\n  '), flush=True)
 
@@ -87,7 +89,8 @@ def load_cases(wanted):
 
 
 def run_cases(run, cases):
-    """First those that share one operator over all namespaces, then, when it is gone, the others."""
+    """First those that share one operator over all namespaces, then, when it is gone, the others; at last those that
+    need the machine for themselves."""
     shared = [c for c in cases if not c.own()]
     log = os.path.join(run.logs, 'operator.log')
     if shared:
@@ -101,7 +104,8 @@ def run_cases(run, cases):
         else:
             print('the shared operator used %.1f s of CPU and %.0f MiB' % operator.used())
             operator.stop()
-    run.all([c for c in cases if c.own()], max(2, run.args.jobs // 2))
+    run.all([c for c in cases if c.own() and c.operator != 'alone'], max(2, run.args.jobs // 2))
+    run.all([c for c in cases if c.operator == 'alone'], 1)
 
 
 def arguments():

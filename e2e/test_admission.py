@@ -30,6 +30,7 @@ def changed(path, value, base=None):
 WORKER = 'spec/tfReplicaSpecs/Worker'
 RULE = 'spec/runPolicy/failurePolicy/rules'
 POLICY = 'spec/runPolicy'
+SUCCESS = 'spec/runPolicy/successPolicy/rules'
 CONTAINERS = 'spec.tfReplicaSpecs[Worker].template.spec.containers'
 
 # (what the rule is about, a job that breaks it, what the message must contain, a near job that does not)
@@ -122,6 +123,23 @@ RULES = [
      changed('spec/progress', {'intervalSeconds': 10})),
     ('progress.stallSeconds', changed('spec/progress', {'stallSeconds': 59}), ['greater than or equal to 60'],
      changed('spec/progress', {'stallSeconds': 60})),
+    ('subdomains are labels', changed('spec/network', {'subdomain': 'a.b'}), ['spec.network.subdomain'],
+     changed('spec/network', {'subdomain': 'a-b'})),
+    ('ports for all replicas', tfjob(PS=1, Worker=3, spec={'network': {'hostPorts': {'min': 20000, 'max': 20004}}}),
+     ['spec.network.hostPorts: Invalid value', 'too few ports'],
+     tfjob(PS=1, Worker=3, spec={'network': {'hostPorts': {'min': 20000, 'max': 20005}}})),
+    ('claims have names', changed(WORKER + '/volumeClaimTemplates', [{'metadata': {}, 'spec': {}}]),
+     ['metadata.name: Required value'], changed(WORKER + '/volumeClaimTemplates', [{'metadata': {'name': 'a'}, 'spec': {}}])),
+    ('of their own', changed(WORKER + '/volumeClaimTemplates', [{'metadata': {'name': 'a'}, 'spec': {}}] * 2),
+     ['must have different names'], changed(WORKER + '/volumeClaimTemplates', [
+         {'metadata': {'name': 'a'}, 'spec': {}}, {'metadata': {'name': 'b'}, 'spec': {}}])),
+    ('what becomes of claims', changed(WORKER + '/persistentVolumeClaimRetentionPolicy', {'whenScaled': 'Keep'}),
+     ['Unsupported value: "Keep"'], changed(WORKER + '/persistentVolumeClaimRetentionPolicy', {'whenScaled': 'Delete'})),
+    ('rules of success ask for something', changed(SUCCESS, [{'replicaTypes': ['Worker']}]),
+     ['must have succeededIndexes, succeededCount or both'],
+     changed(SUCCESS, [{'replicaTypes': ['Worker'], 'succeededCount': 1}])),
+    ('indexes are indexes', changed(SUCCESS, [{'replicaTypes': ['Worker'], 'succeededIndexes': '1-x'}]),
+     ['succeededIndexes'], changed(SUCCESS, [{'replicaTypes': ['Worker'], 'succeededIndexes': '0'}])),
     ('stalls are longer than questions are apart', changed('spec/progress', {'stallSeconds': 60, 'intervalSeconds': 31}),
      ['spec.progress.stallSeconds: Invalid value', 'at least twice intervalSeconds'],
      changed('spec/progress', {'stallSeconds': 60, 'intervalSeconds': 30})),

@@ -9,12 +9,11 @@
 #include "base/clock.h"
 #include "base/json_read.h"
 #include "operator/api/names.h"
+#include "operator/kube/access_review.h"
 #include "operator/pod_groups.h"
 
 namespace tfjob {
 namespace {
-
-constexpr kube::Resource kReviews{"authorization.k8s.io/v1", "selfsubjectaccessreviews"};
 
 struct Rights {
   kube::Resource resource;
@@ -35,6 +34,7 @@ std::vector<Rights> RightsOnJobs(const OperatorOptions& options) {
        {"get", "list", "watch", "create", "patch", "delete", "deletecollection"},
        ""},
       {kube::kSecrets, "", {"get", "create"}, ""},
+      {kube::kClaims, "", {"get", "create", "delete"}, ""},
       {kube::kEvents, "", {"get", "create", "patch"}, ""}};
   const kube::Resource pod_groups = PodGroupsOf(options.gang_scheduler);
   if (!pod_groups.plural.empty()) {
@@ -45,12 +45,6 @@ std::vector<Rights> RightsOnJobs(const OperatorOptions& options) {
 
 std::vector<Rights> RightsOnLease(const std::string& name) {
   return {{kube::kLeases, "", {"create"}, ""}, {kube::kLeases, "", {"get", "update"}, name}};
-}
-
-std::string GroupOf(const kube::Resource& resource) {
-  const size_t slash = resource.group_version.find('/');
-  return slash == std::string_view::npos ? ""
-                                         : std::string(resource.group_version.substr(0, slash));
 }
 
 std::string Where(const std::string& ns) {
@@ -126,20 +120,15 @@ class Check {
 
   absl::StatusOr<bool> IsGranted(const Rights& rights, const std::string& verb,
                                  const std::string& ns) {
-    const kube::Json attributes = {{"namespace", ns},
-                                   {"group", GroupOf(rights.resource)},
-                                   {"resource", std::string(rights.resource.plural)},
-                                   {"subresource", rights.subresource},
-                                   {"name", rights.name},
-                                   {"verb", verb}};
+    const kube::Access access{.verb = verb,
+                              .resource = rights.resource,
+                              .ns = ns,
+                              .subresource = rights.subresource,
+                              .name = rights.name};
     const absl::StatusOr<kube::Json> answer =
-        client_->Create(kReviews, "",
-                        {{"apiVersion", std::string(kReviews.group_version)},
-                         {"kind", "SelfSubjectAccessReview"},
-                         {"spec", {{"resourceAttributes", attributes}}}},
-                        stop_);
+        client_->Create(kube::kAccessReviews, "", kube::AccessReview(access), stop_);
     if (!answer.ok()) return answer.status();
-    return base::BoolAt(base::At(*answer, "status"), "allowed");
+    return kube::IsAllowed(*answer);
   }
 
   // Clocks of two machines are not compared: what counts is a renewal that is seen.

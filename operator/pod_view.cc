@@ -17,23 +17,13 @@ int Number(const Json& object, const char* key) {
   return value.is_number_integer() ? value.get<int>() : 0;
 }
 
-std::optional<absl::Time> TimeAt(const Json& object, const char* key) {
-  absl::Time time;
-  std::string error;
-  const std::string text = base::StringAt(object, key);
-  if (text.empty() || !absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
-    return std::nullopt;
-  }
-  return time;
-}
-
 // What pods and services have in common.
 template <typename View>
 void ReadMetadata(const Json& object, View& view) {
   const Json& meta = base::At(object, "metadata");
   view.name = base::StringAt(meta, "name");
   view.uid = base::StringAt(meta, "uid");
-  view.deletion_time = TimeAt(meta, "deletionTimestamp");
+  view.deletion_time = base::TimeAt(meta, "deletionTimestamp");
   const Json& labels = base::At(meta, "labels");
   view.job_uid = base::StringAt(labels, kLabelJobUid);
   view.type = base::StringAt(labels, kLabelReplicaType);
@@ -53,10 +43,11 @@ const Json& Controller(const Json& object) {
 }
 
 PodPhase PhaseOf(const std::string& name) {
-  if (name == "Running") return PodPhase::kRunning;
-  if (name == "Succeeded") return PodPhase::kSucceeded;
-  if (name == "Failed") return PodPhase::kFailed;
-  return name == "Unknown" ? PodPhase::kUnknown : PodPhase::kPending;
+  for (const PodPhase phase :
+       {PodPhase::kRunning, PodPhase::kSucceeded, PodPhase::kFailed, PodPhase::kUnknown}) {
+    if (name == PhaseName(phase)) return phase;
+  }
+  return PodPhase::kPending;
 }
 
 bool IsTrouble(const std::string& waiting_reason) {
@@ -76,7 +67,7 @@ std::string EndOf(std::string text) {
 void ReadEnd(const Json& terminated, PodView& view) {
   view.end_reason = base::StringAt(terminated, "reason");
   view.end_message = EndOf(base::StringAt(terminated, "message"));
-  view.end_time = TimeAt(terminated, "finishedAt");
+  view.end_time = base::TimeAt(terminated, "finishedAt");
 }
 
 void ReadContainers(const Json& statuses, PodView& view) {
@@ -120,7 +111,7 @@ void ReadConditions(const Json& conditions, PodView& view) {
 PodView PodViewOf(const Json& pod) {
   PodView view;
   ReadMetadata(pod, view);
-  view.creation_time = TimeAt(base::At(pod, "metadata"), "creationTimestamp");
+  view.creation_time = base::TimeAt(base::At(pod, "metadata"), "creationTimestamp");
   const Json& owner = Controller(pod);
   view.owner_uid = base::StringAt(owner, "uid");
   view.owned_by_namesake =
@@ -146,6 +137,12 @@ ServiceView ServiceViewOf(const Json& service) {
   ReadMetadata(service, view);
   view.owner_uid = base::StringAt(Controller(service), "uid");
   return view;
+}
+
+std::string_view PhaseName(PodPhase phase) {
+  constexpr std::array<std::string_view, 5> kNames = {"Pending", "Running", "Succeeded", "Failed",
+                                                      "Unknown"};
+  return kNames.at(static_cast<size_t>(phase));
 }
 
 std::string NameOf(const Json& object) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "operator/reconcile/plan.h"
 
@@ -13,6 +14,9 @@ namespace tfjob {
 
 PodView PodViewOf(const Json& pod);
 ServiceView ServiceViewOf(const Json& service);
+
+// "Pending", as the API server writes it.
+std::string_view PhaseName(PodPhase phase);
 
 // "namespace/name" of the object itself.
 std::string KeyOf(const Json& object);

@@ -2,6 +2,8 @@
 // and started again: what remains at the end is what an undisturbed run leaves.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "operator/api/names.h"
 #include "operator/life_harness.h"
 #include "operator/pod_view.h"
@@ -11,7 +13,7 @@ namespace {
 
 struct EndState {
   Json status;
-  std::vector<std::string> pods, services, jobs;
+  std::vector<std::string> pods, services, claims, jobs;
   int pods_created = 0;
   int pods_deleted = 0;  // one by one
   int sweeps = 0;        // calls for all pods
@@ -29,6 +31,34 @@ void Admit(Life& life) {
   }
 }
 
+void Edit(Life& life, const std::function<void(Json&)>& change) {
+  Json job = life.Job("j");
+  change(job["spec"]);
+  life.server().Put(kube::kTfJobs, job);
+  life.Settle();
+}
+
+// One service for all, a claim for each worker; a scale-up, a restart, a scale-down, success.
+void PlayShaped(Life& life) {
+  life.Submit("j", {{"PS", 1}, {"Worker", 2}}, {{"network", {{"subdomain", "net"}}}});
+  Edit(life, [](Json& spec) {
+    Json& workers = spec["tfReplicaSpecs"]["Worker"];
+    workers["volumeClaimTemplates"] =
+        Json::array({{{"metadata", {{"name", "own"}}}, {"spec", Json::object()}}});
+    workers["persistentVolumeClaimRetentionPolicy"] = {{"whenScaled", kDelete}};
+  });
+  life.SetAll("Running");
+  Edit(life, [](Json& spec) { spec["tfReplicaSpecs"]["Worker"]["replicas"] = 3; });
+  life.SetAll("Running");
+  life.Settle();
+  life.SetPod("j-worker-1", "Failed", 137);
+  life.Settle();
+  life.SetAll("Running");
+  Edit(life, [](Json& spec) { spec["tfReplicaSpecs"]["Worker"]["replicas"] = 2; });
+  life.SetPod("j-worker-0", "Succeeded", 0);
+  life.Settle();
+}
+
 // Two restarts, a scale-up, a suspension, success, clean-up.
 void PlayScript(Life& life) {
   life.Submit("j", {{"PS", 1}, {"Worker", 2}},
@@ -44,15 +74,9 @@ void PlayScript(Life& life) {
   life.Settle();
   life.SetAll("Running");
   life.Settle();
-  const auto edit = [&](const std::function<void(Json&)>& change) {
-    Json job = life.Job("j");
-    change(job["spec"]);
-    life.server().Put(kube::kTfJobs, job);
-    life.Settle();
-  };
-  edit([](Json& spec) { spec["tfReplicaSpecs"]["Worker"]["replicas"] = 3; });
-  edit([](Json& spec) { spec["runPolicy"]["suspend"] = true; });
-  edit([](Json& spec) { spec["runPolicy"]["suspend"] = false; });
+  Edit(life, [](Json& spec) { spec["tfReplicaSpecs"]["Worker"]["replicas"] = 3; });
+  Edit(life, [](Json& spec) { spec["runPolicy"]["suspend"] = true; });
+  Edit(life, [](Json& spec) { spec["runPolicy"]["suspend"] = false; });
   Admit(life);
   life.SetAll("Running");
   life.Settle();
@@ -78,6 +102,7 @@ EndState EndOf(Life& life) {
   end.status = WithoutTimes(life.Job("j")["status"]);
   end.pods = life.Names(kube::kPods);
   end.services = life.Names(kube::kServices);
+  end.claims = life.Names(kube::kClaims);
   end.jobs = life.Names(kube::kTfJobs);
   for (const kube::FakeCall& call : life.server().Calls()) {
     if (call.plural == "podgroups" && call.code < 300) {
@@ -99,6 +124,7 @@ void ExpectSame(const EndState& end, const EndState& wanted, bool counts_may_be_
   EXPECT_EQ(end.status.dump(1), wanted.status.dump(1));
   EXPECT_EQ(end.pods, wanted.pods);
   EXPECT_EQ(end.services, wanted.services);
+  EXPECT_EQ(end.claims, wanted.claims);
   EXPECT_EQ(end.jobs, wanted.jobs);
   EXPECT_EQ(end.pods_created, wanted.pods_created);
   EXPECT_EQ(end.pods_deleted, wanted.pods_deleted);
@@ -121,32 +147,43 @@ INSTANTIATE_TEST_SUITE_P(Lives, Restart,
                                            LifeOptions{.gang_scheduler = "volcano"},
                                            LifeOptions{.gang_scheduler = "coscheduler"}));
 
-TEST_P(Restart, AtAnyWriteLeavesTheSameEndAndTheSameCounts) {
-  const LifeOptions& options = GetParam();
+// Plays the script once in peace, then with a death after each write. The end in peace.
+EndState DieAtAnyWrite(const LifeOptions& options, const std::function<void(Life&)>& script) {
   EndState wanted;
   int writes = 0;
   {
     Life life(options);
-    PlayScript(life);
+    script(life);
     wanted = EndOf(life);
     writes = life.transport().writes();
     EXPECT_TRUE(life.Names(life.pod_groups()).empty());
   }
-  EXPECT_EQ(wanted.pod_groups_created, options.gang_scheduler.empty() ? 0 : 2);
-  EXPECT_EQ(wanted.pod_groups_deleted, wanted.pod_groups_created);
-  ASSERT_GT(writes, 25);
-  EXPECT_EQ(wanted.metrics.at("restarted"), 2);
+  EXPECT_GT(writes, 15);
   for (int n = 1; n <= writes; ++n) {
     for (const bool lose_answer : {false, true}) {
       SCOPED_TRACE(testing::Message() << "killed after write " << n << " of " << writes
                                       << (lose_answer ? ", answer lost" : ""));
       Life life(options);
       life.transport().DieAfterWrite(n, lose_answer);
-      PlayScript(life);
+      script(life);
       ExpectSame(EndOf(life), wanted, /*counts_may_be_lost=*/lose_answer);
-      if (testing::Test::HasFailure()) return;
+      if (testing::Test::HasFailure()) return wanted;
     }
   }
+  return wanted;
+}
+
+TEST_P(Restart, AtAnyWriteLeavesTheSameEndAndTheSameCounts) {
+  const EndState wanted = DieAtAnyWrite(GetParam(), PlayScript);
+  EXPECT_EQ(wanted.pod_groups_created, GetParam().gang_scheduler.empty() ? 0 : 2);
+  EXPECT_EQ(wanted.pod_groups_deleted, wanted.pod_groups_created);
+  EXPECT_EQ(wanted.metrics.at("restarted"), 2);
+}
+
+TEST(RestartOfShapedJobs, AtAnyWriteLeavesTheSameServicesAndClaims) {
+  const EndState wanted = DieAtAnyWrite({}, PlayShaped);
+  EXPECT_EQ(wanted.services, std::vector<std::string>{"net"}) << "worker 1 runs on";
+  EXPECT_EQ(wanted.claims, (std::vector<std::string>{"own-j-worker-0", "own-j-worker-1"}));
 }
 
 }  // namespace

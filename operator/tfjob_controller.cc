@@ -6,10 +6,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/log.h"
 #include "operator/api/names.h"
 #include "operator/pod_view.h"
+#include "operator/status_change.h"
 
 namespace tfjob {
 namespace {
@@ -21,61 +21,9 @@ bool IsCreate(const Action& action) {
   return std::holds_alternative<CreatePod>(action) ||
          std::holds_alternative<CreateService>(action) ||
          std::holds_alternative<CreateSecret>(action) ||
+         std::holds_alternative<CreateClaim>(action) ||
          std::holds_alternative<CreatePodGroup>(action) ||
          std::holds_alternative<UpdatePodGroup>(action);
-}
-
-const Condition* Find(const TfJobStatus& status, const char* type) {
-  for (const Condition& condition : status.conditions) {
-    if (condition.type == type) return &condition;
-  }
-  return nullptr;
-}
-
-bool Begins(const TfJobStatus& before, const TfJobStatus& after, const char* type) {
-  return HasCondition(after, type) && !HasCondition(before, type);
-}
-
-int Restarts(const TfJobStatus& status) {
-  int restarts = 0;
-  for (const auto& [type, replica] : status.replica_statuses) restarts += replica.restarts;
-  return restarts;
-}
-
-int TotalReplicas(const TfJob& job) {
-  int total = 0;
-  if (!job.spec.replicas) return 0;
-  for (const auto& [type, replica] : *job.spec.replicas) total += replica.replicas.value_or(1);
-  return total;
-}
-
-// What is left of a status when counters, selectors and the condition Running are taken away.
-TfJobStatus WithoutCounters(TfJobStatus status) {
-  std::erase_if(status.conditions, [](const Condition& c) { return c.type == kRunning; });
-  for (auto& [type, replica] : status.replica_statuses) {
-    replica = {.restarts = replica.restarts};
-  }
-  return status;
-}
-
-// A first status with no more in it than Created, Running and counters.
-bool SaysOnlyThatItRuns(const TfJobStatus& status) {
-  const auto is_plain = [](const Condition& c) { return c.type == kCreated || c.type == kRunning; };
-  return std::all_of(status.conditions.begin(), status.conditions.end(), is_plain) &&
-         HasCondition(status, kRunning) && Restarts(status) == 0 && status.charged_pods.empty();
-}
-
-bool SameJson(const TfJobStatus& a, const TfJobStatus& b) {
-  return StatusToJson(a) == StatusToJson(b);
-}
-
-// Every replica that the job asks for runs or has run.
-bool AllStarted(const TfJob& job, const TfJobStatus& status) {
-  int started = 0;
-  for (const auto& [type, replica] : status.replica_statuses) {
-    started += replica.active + replica.succeeded;
-  }
-  return started >= TotalReplicas(job);
 }
 
 absl::Duration Earlier(std::optional<absl::Duration> wish, absl::Duration other) {
@@ -110,11 +58,12 @@ struct TfJobController::Pass {
   bool changed = false;   // the status is to be written
 
   const TfJob& job() const { return observed.job; }
-  const std::string& ns() const { return observed.job.metadata.namespace_name; }
 };
 
 TfJobController::TfJobController(Parts parts, TfJobControllerOptions options)
-    : parts_(parts), options_(std::move(options)) {}
+    : parts_(parts),
+      options_(std::move(options)),
+      news_(parts.events, parts.metrics, options_.clock) {}
 
 TfJobController::Memory TfJobController::Recall(const std::string& key) const {
   absl::MutexLock lock(&mutex_);
@@ -177,8 +126,10 @@ Outcome TfJobController::Look(Pass& pass) {
     pass.plan.actions.erase(first, pass.plan.actions.end());
   }
   Act(pass);
-  pass.changed = !SameJson(pass.plan.status, pass.job().status);
-  TellWaitingPods(pass);
+  pass.changed = !SameStatus(pass.plan.status, pass.job().status);
+  if (!IsFinished(pass.plan.status)) {
+    news_.TellWaitingPods(pass.observed, pass.memory.waits_told);
+  }
   if (pass.changed && MayWait(pass)) {
     if (!pass.memory.counters_since) pass.memory.counters_since = pass.observed.now;
     const absl::Duration left =
@@ -193,7 +144,9 @@ Outcome TfJobController::Look(Pass& pass) {
   for (const Event& event : pass.execution.events) {
     parts_.events->Record(pass.job().metadata, event);
   }
-  if (written.ok() && !waits) TellTransitions(pass);
+  if (written.ok() && !waits) {
+    news_.TellTransitions(pass.job(), pass.plan, pass.memory.is_fresh);
+  }
   TellAllPods(pass);
   Outcome outcome = Conclude(pass, written);
   if (!waits) return outcome;
@@ -228,14 +181,7 @@ void TfJobController::Act(Pass& pass) {
 bool TfJobController::MayWait(const Pass& pass) const {
   if (pass.acted || !pass.plan.events.empty()) return false;
   const bool is_first = pass.memory.created_since && pass.job().status.conditions.empty();
-  if (is_first ? !SaysOnlyThatItRuns(pass.plan.status)
-               : !SameJson(WithoutCounters(pass.plan.status), WithoutCounters(pass.job().status))) {
-    return false;
-  }
-  if (Begins(pass.job().status, pass.plan.status, kRunning) &&
-      AllStarted(pass.job(), pass.plan.status)) {
-    return false;
-  }
+  if (!IsOnlyAboutCounters(pass.job(), pass.plan.status, is_first)) return false;
   if (!pass.memory.counters_since) return true;
   const absl::Duration waited = pass.observed.now - *pass.memory.counters_since;
   return waited >= absl::ZeroDuration() && waited < options_.counter_delay;  // < 0: clock set back
@@ -281,66 +227,12 @@ absl::Status TfJobController::WriteStatus(Pass& pass) {
   return absl::OkStatus();
 }
 
-// Of what the status write has put on record: told after it and only then, so that each is told
-// once.
-void TfJobController::TellTransitions(const Pass& pass) {
-  const TfJobStatus& before = pass.job().status;
-  const TfJobStatus& after = pass.plan.status;
-  int restarting_events = 0;
-  for (const Event& event : pass.plan.events) {
-    parts_.events->Record(pass.job().metadata, event);
-    restarting_events += event.reason == kReasonRestarting;
-  }
-  for (const char* type :
-       {kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kBlocked, kQueued, kStalled}) {
-    if (!Begins(before, after, type)) continue;
-    const Condition* condition = Find(after, type);
-    base::LogInfo("job changed", {{"job", pass.key},
-                                  {"condition", type},
-                                  {"reason", condition->reason},
-                                  {"message", condition->message}});
-  }
-  if (parts_.metrics == nullptr) return;
-  if (Begins(before, after, kCreated)) parts_.metrics->Created(pass.ns());
-  if (Begins(before, after, kSucceeded)) parts_.metrics->Successful(pass.ns());
-  if (Begins(before, after, kFailed)) parts_.metrics->Failed(pass.ns());
-  const int restarts = std::max(Restarts(after) - Restarts(before), restarting_events);
-  if (restarts > 0) parts_.metrics->Restarted(pass.ns(), restarts);
-  const std::optional<absl::Time>& created = pass.job().metadata.creation_time;
-  if (pass.memory.is_fresh && created && Find(before, kRunning) == nullptr &&
-      Find(before, kRestarting) == nullptr && HasCondition(after, kRunning)) {
-    parts_.metrics->Running(options_.clock->Now() - *created);
-  }
-}
-
-// Once for each reason: which pods do not get on, and what the cluster says about it.
-void TfJobController::TellWaitingPods(Pass& pass) {
-  std::map<std::string, std::pair<const PodView*, int>> by_reason;
-  for (const PodView& pod : pass.observed.pods) {
-    if (pod.waiting_reason.empty() || pod.owner_uid != pass.job().metadata.uid) continue;
-    if (pod.deletion_time || IsFinished(pass.plan.status)) continue;
-    auto& [first, count] = by_reason[pod.waiting_reason];
-    if (first == nullptr || pod.name < first->name) first = &pod;
-    ++count;
-  }
-  for (const auto& [reason, pods] : by_reason) {
-    if (!pass.memory.waits_told.insert(reason).second) continue;
-    std::string message =
-        absl::StrCat("Error pod ", pods.first->name, " ", pods.first->waiting_message);
-    if (pods.second > 1) absl::StrAppend(&message, " (and ", pods.second - 1, " more pods)");
-    parts_.events->Record(pass.job().metadata, {"Warning", reason, std::move(message)});
-  }
-}
-
 void TfJobController::TellAllPods(Pass& pass) {
   if (!pass.memory.is_fresh || pass.memory.all_pods_told || !pass.tried_creates) return;
   if (!pass.execution.error.ok() || !pass.execution.troubles.empty()) return;
   if (!pass.plan.waits_for.empty()) return;  // only its PodGroup was made
   pass.memory.all_pods_told = true;
-  const std::optional<absl::Time>& created = pass.job().metadata.creation_time;
-  if (parts_.metrics && created) {
-    parts_.metrics->AllPodsCreated(options_.clock->Now() - *created);
-  }
+  news_.TellAllPods(pass.job());
 }
 
 Outcome TfJobController::Conclude(Pass& pass, const absl::Status& written) {
@@ -385,7 +277,6 @@ Outcome TfJobController::Conclude(Pass& pass, const absl::Status& written) {
 }
 
 Json TfJobController::Debug(const std::string& key) const {
-  constexpr const char* kPhases[] = {"Pending", "Running", "Succeeded", "Failed", "Unknown"};
   Json out = Json::array();
   const absl::Time now = options_.clock->Now();
   for (const std::string& each : parts_.cache->Keys()) {
@@ -398,7 +289,7 @@ Json TfJobController::Debug(const std::string& key) const {
     const Json status = StatusToJson(observed.job.status);
     job["status"] = status.is_null() ? Json::object() : status;
     for (const PodView& pod : observed.pods) {
-      Json view = {{"name", pod.name}, {"phase", kPhases[static_cast<int>(pod.phase)]}};
+      Json view = {{"name", pod.name}, {"phase", PhaseName(pod.phase)}};
       if (pod.exit_code) view["exitCode"] = *pod.exit_code;
       if (pod.deletion_time) view["isBeingDeleted"] = true;
       if (!pod.waiting_reason.empty()) view["waiting"] = pod.waiting_reason;

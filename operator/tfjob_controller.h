@@ -19,6 +19,7 @@
 #include "operator/executor.h"
 #include "operator/job_cache.h"
 #include "operator/job_metrics.h"
+#include "operator/job_news.h"
 #include "operator/kube/client.h"
 #include "operator/progress_watch.h"
 #include "operator/runtime/controller.h"
@@ -87,13 +88,12 @@ class TfJobController {
   bool MayWait(const Pass& pass) const;
   bool CreatedMayWait(const Pass& pass) const;
   absl::Status WriteStatus(Pass& pass);
-  void TellTransitions(const Pass& pass);
-  void TellWaitingPods(Pass& pass);
   void TellAllPods(Pass& pass);
   runtime::Outcome Conclude(Pass& pass, const absl::Status& written);
 
   const Parts parts_;
   const TfJobControllerOptions options_;
+  JobNews news_;
   mutable absl::Mutex mutex_;
   std::map<std::string, Memory> memories_ ABSL_GUARDED_BY(mutex_);
 };

@@ -27,6 +27,7 @@ sys.path.insert(0, os.path.join(ROOT, 'e2e'))
 import binaries  # noqa: E402
 import control_plane  # noqa: E402
 from mirror import Mirror  # noqa: E402
+from operator_process import cpu_and_peak  # noqa: E402
 
 NODE = 'simulated'
 NAMESPACE = 'bench'
@@ -43,15 +44,6 @@ def job(index, run_for):
     return {'apiVersion': 'kubeflow.org/v1', 'kind': 'TFJob', 'metadata': {'name': 'job-%05d' % index}, 'spec': {
         'runPolicy': {'cleanPodPolicy': 'All'}, 'successPolicy': 'AllWorkers',
         'tfReplicaSpecs': {'PS': replica(1, {}), 'Worker': replica(2, {'bench/run-for': run_for})}}}
-
-
-def cpu_and_peak(pid):
-    """(CPU seconds, peak resident MiB) of a process."""
-    with open('/proc/%d/stat' % pid) as f:
-        fields = f.read().rpartition(')')[2].split()
-    with open('/proc/%d/status' % pid) as f:
-        peak = next(int(line.split()[1]) for line in f if line.startswith('VmHWM'))
-    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK'), peak / 1024
 
 
 class Bench:

@@ -21,15 +21,11 @@ import urllib.request
 
 import run
 from mirror import Mirror
+from operator_process import cpu_and_peak, resident_mib
 
 FAILED = {'status': {'phase': 'Failed', 'containerStatuses': [{
     'name': 'tensorflow', 'image': 'train:1', 'imageID': '', 'ready': False, 'restartCount': 0,
     'state': {'terminated': {'exitCode': 137, 'reason': 'Error'}}}]}}
-
-
-def resident_mib(pid):
-    with open('/proc/%d/status' % pid) as f:
-        return next(int(line.split()[1]) for line in f if line.startswith('VmRSS')) / 1024
 
 
 class Steady(run.Bench):
@@ -68,10 +64,10 @@ class Steady(run.Bench):
         self._wait('all jobs Running', lambda: self._running(mirror) == self.jobs, 120 + self.jobs)
         time.sleep(10)  # events and counters that come after
         result['resident_mib'] = resident_mib(first.pid)
-        before = run.cpu_and_peak(first.pid)[0]
+        before = cpu_and_peak(first.pid)[0]
         time.sleep(60)
-        result['idle_cpu_percent'] = 100 * (run.cpu_and_peak(first.pid)[0] - before) / 60
-        result['peak_mib'] = run.cpu_and_peak(first.pid)[1]
+        result['idle_cpu_percent'] = 100 * (cpu_and_peak(first.pid)[0] - before) / 60
+        result['peak_mib'] = cpu_and_peak(first.pid)[1]
         first.send_signal(signal.SIGTERM)
         first.wait(60)
         second, result['start_to_ready_s'] = self._start_operator('second')

@@ -46,6 +46,12 @@ void AddDefaultPort(Json& pod_template) {
   ports.push_back({{"name", kPortName}, {"containerPort", kDefaultPort}});
 }
 
+void SetCanonical(std::set<std::string>& types) {
+  std::set<std::string> canonical;
+  for (const std::string& type : types) canonical.insert(CanonicalReplicaType(type));
+  types = std::move(canonical);
+}
+
 }  // namespace
 
 std::optional<size_t> TensorflowContainer(const Json& pod_template) {
@@ -63,11 +69,8 @@ void SetDefaults(TfJob& job, const DefaultOptions& options) {
   if (says_nothing) spec.run_policy.clean_pod_policy = options.clean_pod_policy;
   const bool reclaims_ps =
       says_nothing && options.reclaims_ps && options.clean_pod_policy == kCleanNone;
-  for (FailureRule& rule : spec.run_policy.failure_rules) {
-    std::set<std::string> types;
-    for (const std::string& type : rule.types) types.insert(CanonicalReplicaType(type));
-    rule.types = std::move(types);
-  }
+  for (FailureRule& rule : spec.run_policy.failure_rules) SetCanonical(rule.types);
+  for (SuccessRule& rule : spec.run_policy.success_rules) SetCanonical(rule.types);
   if (!spec.replicas) return;
   std::map<std::string, ReplicaSpec> canonical;
   for (auto& [key, replica] : *spec.replicas) {

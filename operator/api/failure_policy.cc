@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "operator/api/find_replica.h"
 #include "operator/api/names.h"
 
 namespace tfjob {
@@ -80,15 +81,8 @@ bool IsRestartedByKubelet(const ReplicaSpec& replica) {
 void CheckTypes(const std::string& path, const FailureRule& rule, const TfJobSpec& spec,
                 Errors& errors) {
   for (const std::string& type : rule.types) {
-    const ReplicaSpec* replica = nullptr;
-    for (const auto& [key, candidate] : *spec.replicas) {
-      if (CanonicalReplicaType(key) == CanonicalReplicaType(type)) replica = &candidate;
-    }
-    if (replica == nullptr) {
-      errors.push_back({path + ".replicaTypes",
-                        absl::StrCat("\"", type, "\" is no replica type of this job"),
-                        "Invalid value"});
-    } else if (rule.exit_codes && IsRestartedByKubelet(*replica)) {
+    const ReplicaSpec* const replica = FindReplicaOfRule(spec, type, path, errors);
+    if (replica != nullptr && rule.exit_codes && IsRestartedByKubelet(*replica)) {
       errors.push_back(
           {path + ".onExitCodes",
            absl::StrCat("never matches a pod of ", type, ", whose restartPolicy ",

@@ -62,6 +62,9 @@ inline constexpr char kCleanAll[] = "All";
 inline constexpr char kCleanRunning[] = "Running";
 inline constexpr char kCleanNone[] = "None";
 
+inline constexpr char kRetain[] = "Retain";  // claims of replicas
+inline constexpr char kDelete[] = "Delete";
+
 inline constexpr char kInOrder[] = "InOrder";
 inline constexpr char kAnyOrder[] = "AnyOrder";
 
@@ -108,6 +111,11 @@ inline constexpr char kReasonFailedDeletePod[] = "FailedDeletePod";
 inline constexpr char kReasonCreatedService[] = "SuccessfulCreateService";
 inline constexpr char kReasonFailedCreateService[] = "FailedCreateService";
 inline constexpr char kReasonFailedCreateSecret[] = "FailedCreateSecret";
+inline constexpr char kReasonCreatedClaim[] = "SuccessfulCreateClaim";
+inline constexpr char kReasonFailedCreateClaim[] = "FailedCreateClaim";
+inline constexpr char kReasonExistingClaim[] = "ExistingClaim";
+inline constexpr char kReasonDeletedClaim[] = "SuccessfulDeleteClaim";
+inline constexpr char kReasonFailedDeleteClaim[] = "FailedDeleteClaim";
 inline constexpr char kReasonDeletedService[] = "SuccessfulDeleteService";
 inline constexpr char kReasonFailedDeleteService[] = "FailedDeleteService";
 inline constexpr char kReasonDeletedJob[] = "SuccessfulDeleteJob";

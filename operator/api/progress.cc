@@ -81,12 +81,8 @@ std::optional<ProgressStatus> ProgressStatusFromJson(const Json& json) {
                               .loss = Number(json, "loss"),
                               .examples_per_sec = Number(json, "examplesPerSecond"),
                               .eta_seconds = Seconds(Number(json, "etaSeconds"))}};
-  const auto read_time = [&](const char* key, absl::Time& time) {
-    absl::ParseTime(absl::RFC3339_full, base::StringAt(json, key), &time, nullptr);
-  };
-  read_time("lastUpdateTime", out.last_update_time);
-  out.last_step_time = out.last_update_time;
-  read_time("lastStepTime", out.last_step_time);
+  out.last_update_time = base::TimeAt(json, "lastUpdateTime").value_or(absl::Time());
+  out.last_step_time = base::TimeAt(json, "lastStepTime").value_or(out.last_update_time);
   return out;
 }
 

@@ -43,6 +43,10 @@ struct ReplicaSpec {
   // Workers that may come and go: the bounds of `replicas`, and how many must not fail for good.
   std::optional<int32_t> min_replicas;
   std::optional<int32_t> max_replicas;
+  // PersistentVolumeClaims of which each replica gets its own, as in a StatefulSet; null: none.
+  Json claim_templates;
+  std::string claims_when_deleted;  // the job: Retain, which "" is too, or Delete
+  std::string claims_when_scaled;   // down
   bool operator==(const ReplicaSpec&) const = default;
 };
 
@@ -74,12 +78,21 @@ struct FailureRule {
   bool operator==(const FailureRule&) const = default;
 };
 
+// One rule of spec.runPolicy.successPolicy, as in a Job's: it holds when it does for each type.
+struct SuccessRule {
+  std::set<std::string> types;   // canonical after SetDefaults
+  std::set<int> indexes;         // those that count; empty: all of the type
+  std::optional<int32_t> count;  // so many of them have to succeed; absent: all of them
+  bool operator==(const SuccessRule&) const = default;
+};
+
 struct RunPolicy {
   std::string clean_pod_policy;  // None after SetDefaults
   std::optional<int32_t> ttl_seconds_after_finished;
   std::optional<int64_t> active_deadline_seconds;
   std::optional<int32_t> backoff_limit;
   std::vector<FailureRule> failure_rules;  // the first that matches a failed pod decides
+  std::vector<SuccessRule> success_rules;  // in place of spec.successPolicy
   bool suspend = false;
   std::optional<std::string> managed_by;
   std::optional<SchedulingPolicy> scheduling_policy;
@@ -96,12 +109,22 @@ struct ProgressSpec {
   bool operator==(const ProgressSpec&) const = default;
 };
 
+// Additive: how its pods are reached (see api/network.h).
+struct NetworkSpec {
+  std::string subdomain;  // name of the one service of all pods; "": each pod has its own
+  // Where pods on their node's own network listen; absent: as their template says.
+  std::optional<int> min_host_port;
+  std::optional<int> max_host_port;
+  bool operator==(const NetworkSpec&) const = default;
+};
+
 struct TfJobSpec {
   RunPolicy run_policy;
   std::string success_policy;
   bool enable_dynamic_worker = false;
   std::string startup_order;  // additive: InOrder, or AnyOrder, which "" is too
   std::optional<ProgressSpec> progress;
+  NetworkSpec network;
   // Keyed as the user spelled it until SetDefaults rewrites the keys to Chief, Master, PS, Worker,
   // Evaluator. nullopt when the manifest has no tfReplicaSpecs at all.
   std::optional<std::map<std::string, ReplicaSpec>> replicas;
@@ -217,7 +240,7 @@ inline constexpr int kMaxReplicas = 100'000;
 // All problems of a job at once, in the order of its fields. Takes the job before or after
 // SetDefaults.
 std::vector<FieldError> Validate(const TfJob& job);
-// Additionally what an update may not change: managedBy, schedulingPolicy.queue.
+// Additionally what an update may not change: managedBy, schedulingPolicy.queue, network.
 std::vector<FieldError> ValidateUpdate(const TfJob& before, const TfJob& after);
 
 // What is allowed but rarely meant, e.g. a job that can never succeed.

@@ -1,19 +1,17 @@
-#include <charconv>
-
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "operator/api/claims.h"
 #include "operator/api/failure_policy.h"
+#include "operator/api/indexes.h"
 #include "operator/api/names.h"
+#include "operator/api/network.h"
 #include "operator/api/object_reader.h"
 #include "operator/api/pod_fields.h"
 #include "operator/api/progress_spec.h"
+#include "operator/api/success_policy.h"
 #include "operator/api/tfjob.h"
 
 namespace tfjob {
 namespace {
-
-constexpr int kMaxIndexes = 1'000'000;  // bounds what a status may ask us to hold
 
 ObjectMeta ReadMetadata(ObjectReader meta) {
   ObjectMeta out;
@@ -83,6 +81,7 @@ RunPolicy ReadRunPolicy(ObjectReader policy) {
   out.active_deadline_seconds = policy.Integer("activeDeadlineSeconds");
   out.backoff_limit = policy.Int32("backoffLimit");
   out.failure_rules = ReadFailurePolicy(policy.Object("failurePolicy"));
+  out.success_rules = ReadSuccessPolicy(policy.Object("successPolicy"));
   out.suspend = policy.Bool("suspend");
   out.managed_by = policy.OptionalString("managedBy");
   out.scheduling_policy = ReadSchedulingPolicy(policy.Object("schedulingPolicy"));
@@ -101,6 +100,7 @@ ReplicaSpec ReadReplica(ObjectReader replica) {
   }
   out.min_replicas = replica.Int32("minReplicas");
   out.max_replicas = replica.Int32("maxReplicas");
+  ReadClaims(replica, out);
   CheckPodTemplate(replica.Object("template"));
   if (const Json* pod_template = replica.Raw("template");
       pod_template != nullptr && pod_template->is_object()) {
@@ -120,6 +120,7 @@ TfJobSpec ReadSpec(ObjectReader spec, const ParseOptions& options, ParsedTfJob* 
   out.startup_order = startup.String("startupPolicyOrder");
   startup.WarnUnknown();
   out.progress = ReadProgressSpec(spec.Object("progress"));
+  out.network = ReadNetworkSpec(spec.Object("network"));
   if (const Json* replicas = spec.Raw("tfReplicaSpecs"); replicas != nullptr) {
     out.replicas.emplace();
     if (!replicas->is_object()) {
@@ -146,23 +147,6 @@ Condition ReadCondition(ObjectReader& condition) {
   out.last_update_time = condition.Time("lastUpdateTime").value_or(absl::Time());
   out.last_transition_time = condition.Time("lastTransitionTime").value_or(absl::Time());
   return out;
-}
-
-// "0,2-4" → {0,2,3,4}; nullopt when malformed.
-std::optional<std::set<int>> ParseIndexes(const std::string& text) {
-  std::set<int> indexes;
-  for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> range =
-        absl::StrSplit(part, absl::MaxSplits('-', 1));
-    int first = 0;
-    int last = 0;
-    if (!absl::SimpleAtoi(range.first, &first)) return std::nullopt;
-    last = first;
-    if (!range.second.empty() && !absl::SimpleAtoi(range.second, &last)) return std::nullopt;
-    if (first < 0 || last < first || last >= kMaxIndexes) return std::nullopt;
-    for (int i = first; i <= last; ++i) indexes.insert(indexes.end(), i);
-  }
-  return indexes;
 }
 
 ReplicaStatus ReadReplicaStatus(ObjectReader status) {

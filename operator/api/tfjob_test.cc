@@ -289,6 +289,14 @@ TEST(Parsing, ReadsBackWhatItWrites) {
   workers["minReplicas"] = 1;
   workers["maxReplicas"] = 9;
   workers["cleanPodPolicy"] = "All";
+  workers["volumeClaimTemplates"] = Json::parse(
+      R"([{"metadata": {"name": "scratch"}, "spec": {"accessModes": ["ReadWriteOnce"]}}])");
+  workers["persistentVolumeClaimRetentionPolicy"] = {{"whenDeleted", "Delete"},
+                                                     {"whenScaled", "Retain"}};
+  json["spec"]["network"] = {{"subdomain", "j"}, {"hostPorts", {{"min", 20000}, {"max", 20999}}}};
+  json["spec"]["runPolicy"]["successPolicy"]["rules"] =
+      Json::parse(R"([{"replicaTypes": ["Worker"], "succeededIndexes": "0,2-4",
+                       "succeededCount": 2}])");
   json["spec"]["tfReplicaSpecs"]["Evaluator"] = {{"inClusterSpec", false},
                                                  {"template", workers["template"]}};
   const ParsedTfJob parsed = FromJson(json);

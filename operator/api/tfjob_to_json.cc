@@ -1,9 +1,11 @@
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/clock.h"
+#include "operator/api/claims.h"
 #include "operator/api/failure_policy.h"
+#include "operator/api/indexes.h"
 #include "operator/api/names.h"
+#include "operator/api/network.h"
 #include "operator/api/progress_spec.h"
+#include "operator/api/success_policy.h"
 #include "operator/api/tfjob.h"
 
 namespace tfjob {
@@ -28,18 +30,6 @@ void Put(Json& object, const char* key, const std::optional<Number>& value) {
 
 void PutCount(Json& object, const char* key, int64_t value) {
   if (value != 0) object[key] = value;
-}
-
-// {0,2,3,4} → "0,2-4".
-std::string IndexRanges(const std::set<int>& indexes) {
-  std::vector<std::string> parts;
-  for (auto it = indexes.begin(); it != indexes.end();) {
-    const int first = *it;
-    int last = first;
-    while (++it != indexes.end() && *it == last + 1) last = *it;
-    parts.push_back(first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last));
-  }
-  return absl::StrJoin(parts, ",");
 }
 
 Json MetadataToJson(const ObjectMeta& meta) {
@@ -85,6 +75,9 @@ Json RunPolicyToJson(const RunPolicy& policy) {
   if (!policy.failure_rules.empty()) {
     out["failurePolicy"] = FailurePolicyToJson(policy.failure_rules);
   }
+  if (!policy.success_rules.empty()) {
+    out["successPolicy"] = SuccessPolicyToJson(policy.success_rules);
+  }
   if (policy.suspend) out["suspend"] = true;
   if (policy.managed_by) out["managedBy"] = *policy.managed_by;
   if (policy.scheduling_policy) {
@@ -104,6 +97,9 @@ Json SpecToJson(const TfJobSpec& spec) {
     out["startupPolicy"] = {{"startupPolicyOrder", spec.startup_order}};
   }
   if (spec.progress) out["progress"] = ProgressSpecToJson(*spec.progress);
+  if (Json network = NetworkSpecToJson(spec.network); !network.empty()) {
+    out["network"] = std::move(network);
+  }
   if (!spec.replicas) return out;
   Json& types = out["tfReplicaSpecs"] = Json::object();
   for (const auto& [type, replica] : *spec.replicas) {
@@ -115,6 +111,7 @@ Json SpecToJson(const TfJobSpec& spec) {
     Put(entry, "inClusterSpec", replica.in_cluster_spec);
     Put(entry, "minReplicas", replica.min_replicas);
     Put(entry, "maxReplicas", replica.max_replicas);
+    ClaimsToJson(replica, entry);
     if (!replica.pod_template.is_null()) entry["template"] = replica.pod_template;
   }
   return out;

@@ -5,10 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/nearest.h"
+#include "operator/api/claims.h"
 #include "operator/api/failure_policy.h"
 #include "operator/api/names.h"
+#include "operator/api/network.h"
 #include "operator/api/progress_spec.h"
 #include "operator/api/quantity.h"
+#include "operator/api/success_policy.h"
 #include "operator/api/tfjob.h"
 
 namespace tfjob {
@@ -25,17 +28,6 @@ const std::vector<std::string>& KnownTypes() {
   static const auto* const types =
       new std::vector<std::string>{kChief, kEvaluator, kMaster, kPs, kWorker};
   return *types;
-}
-
-// RFC 1035 label: a letter, then letters, digits and dashes, not ending with a dash.
-bool IsDns1035Label(const std::string& name) {
-  const auto allowed = [](char c) {
-    return absl::ascii_islower(static_cast<unsigned char>(c)) ||
-           absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '-';
-  };
-  return !name.empty() && name.size() <= kMaxNameLength &&
-         absl::ascii_islower(static_cast<unsigned char>(name.front())) && name.back() != '-' &&
-         std::all_of(name.begin(), name.end(), allowed);
 }
 
 // The allowed value that was probably meant: differs in case only, or is near.
@@ -108,8 +100,7 @@ void CheckClusterSize(const TfJob& job, Errors& errors) {
   for (const auto& [type, replica] : *job.spec.replicas) {
     if (job.spec.enable_dynamic_worker && CanonicalReplicaType(type) != kPs) continue;
     const int64_t count = std::max(0, replica.replicas.value_or(1));
-    const std::string address =
-        absl::StrCat(ReplicaName(job.metadata.name, type, 0), ".", name_space, ".svc:2222");
+    const std::string address = absl::StrCat(HostOf(job, type, 0), ".", name_space, ".svc:2222");
     bytes += count * static_cast<int64_t>(address.size() + 3);  // quotes and comma
   }
   if (bytes <= kMaxEnvBytes) return;
@@ -248,6 +239,7 @@ void CheckReplica(const std::string& key, const ReplicaSpec& replica, Errors& er
                       "Forbidden"});
   }
   CheckElastic(path, type, replica, errors);
+  CheckClaims(path, replica, errors);
   if (replica.replicas && *replica.replicas > kMaxReplicas) {
     errors.push_back({path + ".replicas",
                       absl::StrCat(*replica.replicas, ": must be at most ", kMaxReplicas),
@@ -291,6 +283,7 @@ std::vector<FieldError> Validate(const TfJob& job) {
   CheckName(job.metadata, errors);
   CheckRunPolicy(job.spec.run_policy, errors);
   CheckFailurePolicy(job.spec, errors);
+  CheckSuccessPolicy(job.spec, errors);
   CheckEnum("spec.successPolicy", job.spec.success_policy, {kSuccessDefault, kSuccessAllWorkers},
             errors);
   if (!job.spec.startup_order.empty()) {
@@ -298,6 +291,7 @@ std::vector<FieldError> Validate(const TfJob& job) {
               {kAnyOrder, kInOrder}, errors);
   }
   if (job.spec.progress) CheckProgressSpec(*job.spec.progress, errors);
+  CheckNetworkSpec(job.spec, errors);
   if (!job.spec.replicas) {
     errors.push_back({kReplicasPath, "must be required", "Required value"});
     return errors;
@@ -322,6 +316,9 @@ std::vector<FieldError> ValidateUpdate(const TfJob& before, const TfJob& after) 
       old_policy.scheduling_policy->queue != new_policy.scheduling_policy->queue) {
     errors.push_back({"spec.runPolicy.schedulingPolicy.queue",
                       "spec.runPolicy.schedulingPolicy.queue is immutable", "Invalid value"});
+  }
+  if (before.spec.network != after.spec.network) {
+    errors.push_back({"spec.network", "field is immutable", "Invalid value"});
   }
   return errors;
 }
@@ -348,6 +345,9 @@ std::vector<FieldError> Lint(const TfJob& job) {
                           absl::StrCat("is overwritten by ", path, ".restartPolicy"), "Warning"});
     }
   }
+  LintNetwork(job.spec, warnings);
+  LintSuccessPolicy(job.spec, warnings);
+  can_succeed = can_succeed || !job.spec.run_policy.success_rules.empty();
   if (!can_succeed && !job.spec.replicas->empty()) {
     warnings.push_back({kReplicasPath,
                         "a job without Chief, Master or Worker never succeeds: nothing ends it",

@@ -13,9 +13,11 @@ bool InHost(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.';
 }
 
-// Whether `host` is `name`, alone or with its namespace and domain.
-bool Names(std::string_view host, std::string_view name, std::string_view namespace_name) {
+// Whether `host` is `name`, alone or with its subdomain, namespace and domain.
+bool Names(std::string_view host, std::string_view name, std::string_view subdomain,
+           std::string_view namespace_name) {
   if (!ConsumePrefix(host, name)) return false;
+  if (!subdomain.empty()) ConsumePrefix(host, base::StrCat(".", subdomain));
   if (host.empty()) return true;
   if (!ConsumePrefix(host, base::StrCat(".", namespace_name))) return false;
   return host.empty() || host == ".svc" || host.starts_with(".svc.");
@@ -28,7 +30,8 @@ const LocalHost* Find(std::string_view host, std::string_view port, const LocalH
   if (found == hosts.end() || !absl::SimpleAtoi(base::AbslView(port), &number) ||
       number != found->second.port)
     return nullptr;
-  return Names(host, found->first, namespace_name) ? &found->second : nullptr;
+  return Names(host, found->first, found->second.subdomain, namespace_name) ? &found->second
+                                                                            : nullptr;
 }
 
 }  // namespace

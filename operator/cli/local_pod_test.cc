@@ -144,6 +144,15 @@ TEST(LocalHostsTest, RewritesOnlyKnownHostsWithTheirPort) {
     EXPECT_EQ(RewriteHosts(text, hosts, "default"), expected);
 }
 
+TEST(RewriteHostsTest, KnowsTheSubdomainOfTheJob) {
+  const LocalHosts hosts = {{"j-ps-0", {2222, "127.0.0.1:5", "net"}}};
+  for (const char* text : {"j-ps-0:2222", "j-ps-0.net:2222", "j-ps-0.net.default.svc:2222",
+                           "j-ps-0.net.default.svc.cluster.local:2222"}) {
+    EXPECT_EQ(RewriteHosts(text, hosts, "default"), "127.0.0.1:5") << text;
+  }
+  EXPECT_EQ(RewriteHosts("j-ps-0.other:2222", hosts, "default"), "j-ps-0.other:2222");
+}
+
 TEST(RewritePathsTest, ReplacesWholePathsOnly) {
   const std::vector<Mount> mounts = {{"/w/d", "/data", false}, {"/w/raw", "/data/raw", false}};
   const std::pair<const char*, const char*> kTable[] = {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/json_read.h"
 #include "operator/api/names.h"
 #include "operator/api/object_reader.h"
@@ -78,15 +79,6 @@ void MoveFlatFields(Conversion& conversion) {
                                                    : "dropped: this is set, too: spec.runPolicy.",
                                              target)});
   }
-}
-
-void WriteOutCleanPodPolicy(Conversion& conversion, const char* policy) {
-  Json& run_policy = ObjectIn(conversion.job["spec"], "runPolicy");
-  if (!base::At(run_policy, "cleanPodPolicy").is_null()) return;
-  run_policy["cleanPodPolicy"] = policy;
-  conversion.notes.push_back(
-      {"spec", absl::StrCat("runPolicy.cleanPodPolicy: ", policy,
-                            " added: it was the default; that of v1 is ", kCleanNone)});
 }
 
 // Ps, MASTER … as v1 spells them.
@@ -229,6 +221,15 @@ void MoveSchedulerName(Conversion& conversion, bool overwrite) {
   }
 }
 
+void WriteOutCleanPodPolicy(Conversion& conversion, const char* policy) {
+  Json& run_policy = ObjectIn(conversion.job["spec"], "runPolicy");
+  if (!base::At(run_policy, "cleanPodPolicy").is_null()) return;
+  run_policy["cleanPodPolicy"] = policy;
+  conversion.notes.push_back(
+      {"spec", absl::StrCat("runPolicy.cleanPodPolicy: ", policy,
+                            " added: it was the default; that of v1 is ", kCleanNone)});
+}
+
 bool IsOldVersion(const std::string& api_version) {
   return api_version != kApiVersion && IsKnownVersion(api_version);
 }
@@ -242,12 +243,9 @@ Conversion ConvertTfJob(const Json& job) {
   Conversion out{.job = job};
   const std::string version = base::StringAt(job, "apiVersion");
   if (!IsKnownVersion(version)) {
-    std::string known;
-    for (const char* name : kKnownVersions)
-      absl::StrAppend(&known, known.empty() ? "" : ", ", name);
     out.errors.push_back(
-        {"apiVersion", absl::StrCat("\"", version, "\" is no version of TFJob that ",
-                                    "is known; there are ", known)});
+        {"apiVersion", absl::StrCat("\"", version, "\" is no version of TFJob that is known; ",
+                                    "there are ", absl::StrJoin(kKnownVersions, ", "))});
     return out;
   }
   const Json& spec = base::At(job, "spec");

@@ -20,4 +20,7 @@ Json& ObjectIn(Json& object, const std::string& key);
 // spec.schedulerName as the scheduler of each template that names none (`overwrite`: of all).
 void MoveSchedulerName(Conversion& conversion, bool overwrite);
 
+// The default of the old version as spec.runPolicy.cleanPodPolicy, where that is absent.
+void WriteOutCleanPodPolicy(Conversion& conversion, const char* policy);
+
 }  // namespace tfjob

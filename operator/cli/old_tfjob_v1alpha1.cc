@@ -189,14 +189,9 @@ class List {
   void CleanPodPolicy() {
     Json& spec = conversion_.job["spec"];
     Json policy = TakeField(spec, "cleanupPodPolicy");
-    const bool given = !policy.is_null() && policy != "";
-    if (given) {
-      Note("spec.cleanupPodPolicy", "moved to spec.runPolicy.cleanPodPolicy");
-    } else {
-      Note("spec", absl::StrCat("runPolicy.cleanPodPolicy: ", kCleanAll,
-                                " added: it was the default; that of v1 is ", kCleanNone));
-    }
-    ObjectIn(spec, "runPolicy")["cleanPodPolicy"] = given ? std::move(policy) : Json(kCleanAll);
+    if (policy.is_null() || policy == "") return WriteOutCleanPodPolicy(conversion_, kCleanAll);
+    Note("spec.cleanupPodPolicy", "moved to spec.runPolicy.cleanPodPolicy");
+    ObjectIn(spec, "runPolicy")["cleanPodPolicy"] = std::move(policy);
   }
 
   void DropTheRest() {

@@ -24,6 +24,8 @@ std::vector<Json> RenderJob(TfJob job, const PlanOptions& options) {
   for (Action& action : MakePlan(observed, options).actions) {
     if (auto* secret = std::get_if<CreateSecret>(&action)) {
       objects.push_back(std::move(secret->object));  // its data is made anew for each job
+    } else if (auto* claim = std::get_if<CreateClaim>(&action)) {
+      objects.push_back(std::move(claim->object));
     } else if (auto* service = std::get_if<CreateService>(&action)) {
       objects.push_back(std::move(service->object));
     } else if (auto* pod = std::get_if<CreatePod>(&action)) {

@@ -120,6 +120,32 @@ TEST(Render, WritesServicesThenPodsThatReadBack) {
   EXPECT_FALSE(worker["metadata"].contains("ownerReferences")) << "no uid is known";
 }
 
+TEST(Render, ShowsClaimsAndTheServiceOfTheWholeJob) {
+  RenderOptions options{.manifest = WriteFile("shaped.yaml", R"yaml(apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: j}
+spec:
+  network: {subdomain: net}
+  tfReplicaSpecs:
+    Worker:
+      replicas: 2
+      volumeClaimTemplates: [{metadata: {name: own}, spec: {accessModes: [ReadWriteOnce]}}]
+      template: {spec: {containers: [{name: tensorflow, image: i}]}}
+)yaml")};
+  std::ostringstream out;
+  std::ostringstream err;
+  ASSERT_EQ(RenderFile(options, out, err), 0) << err.str();
+  const auto objects = ParseManifests("out.yaml", out.str());
+  ASSERT_TRUE(objects.ok()) << objects.status();
+  std::vector<std::string> names;
+  for (const Manifest& object : *objects) {
+    names.push_back(object.kind() + " " + object.json["metadata"]["name"].get<std::string>());
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre(
+                         "Service net", "PersistentVolumeClaim own-j-worker-0", "Pod j-worker-0",
+                         "PersistentVolumeClaim own-j-worker-1", "Pod j-worker-1"));
+}
+
 TEST(Render, WritesNothingForABadJob) {
   RenderOptions options{.manifest = WriteFile("bad.yaml", "kind: TFJob\n")};
   std::ostringstream out;

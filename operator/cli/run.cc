@@ -98,7 +98,8 @@ absl::Status Runner::ReserveAddresses() {
       ASSIGN_OR_RETURN(const int port, ports_.Reserve(TaskPortKey(lower, i)));
       const std::string address = base::StrCat("127.0.0.1:", port);
       addresses_[TaskPortKey(lower, i)] = address;
-      hosts_[ReplicaName(job_.metadata.name, type, i)] = {PortOf(replica), address};
+      hosts_[ReplicaName(job_.metadata.name, type, i)] = {PortOf(replica), address,
+                                                          job_.spec.network.subdomain};
     }
   }
   plan_options_.address = [this](const base::Task& task, int port) {

@@ -52,6 +52,7 @@ TestJob& TestJob::Replica(const std::string& type, const std::string& script, Op
           : "";
   replicas_ += base::StrCat("    ", type, ":\n      replicas: ", options.replicas,
                             "\n      restartPolicy: ", options.restart,
+                            options.type.empty() ? "" : "\n      ", options.type,
                             "\n      template: {spec: {containers: [{name: tensorflow, image: test",
                             command, options.container.empty() ? "" : ", ", options.container, "}]",
                             options.pod.empty() ? "" : ", ", options.pod, "}}\n");

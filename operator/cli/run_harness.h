@@ -26,6 +26,7 @@ class TestJob {
     std::string
         container;    // more fields of the container, in YAML flow style: "env: [...], args: [...]"
     std::string pod;  // more fields of the pod's spec, in the same style
+    std::string type;  // a line of the replica's spec
   };
   TestJob& Replica(const std::string& type, const std::string& script, Options options);
   TestJob& Replica(const std::string& type, const std::string& script) {

@@ -60,6 +60,10 @@ std::vector<std::string> Notes(const TfJob& job) {
     }
   }
   std::vector<std::string> notes;
+  if (job.spec.network.min_host_port) {
+    notes.push_back(
+        "spec.network.hostPorts is not used here: each task listens on a loopback port of its own");
+  }
   if (image)
     notes.push_back("images are not used here: commands run with the programs of this machine");
   if (!ignored.empty())

@@ -135,6 +135,21 @@ TEST_F(RunVolumes, EmptyDirIsEachPodsOwnAndHostPathIsTheHosts) {
   }
 }
 
+TEST_F(RunVolumes, ReplicasHaveClaimsOfTheirOwnWhichStay) {
+  const std::string yaml =
+      TestJob("j")
+          .Spec("successPolicy: AllWorkers")
+          .Replica("Worker", "cat /data/x; echo $TASK_INDEX > /data/x",
+                   {.replicas = 2,
+                    .container = "volumeMounts: [{name: own, mountPath: /data}]",
+                    .type = "volumeClaimTemplates: [{metadata: {name: own}, spec: {}}]"})
+          .Yaml();
+  EXPECT_EQ(run_.Run(yaml).code, 0);
+  EXPECT_EQ(run_.ReadFile("work/volumes/own-j-worker-0/x"), "0\n");
+  EXPECT_EQ(run_.ReadFile("work/volumes/own-j-worker-1/x"), "1\n");
+  EXPECT_THAT(run_.Run(yaml).output, HasSubstr("worker-1  | 1"));
+}
+
 TEST_F(RunVolumes, VolumeFlagMapsAClaimToAFolder) {
   run_.WriteFile("mine/x", "mapped\n");
   const RunOutcome outcome = run_.Run(

@@ -88,6 +88,11 @@ std::string_view ContentType(PatchType type) {
 
 }  // namespace
 
+std::string_view GroupOf(const Resource& resource) {
+  const size_t slash = resource.group_version.find('/');
+  return slash == std::string_view::npos ? "" : resource.group_version.substr(0, slash);
+}
+
 std::string PercentEncode(std::string_view text) {
   static constexpr char kHex[] = "0123456789ABCDEF";
   std::string out;
@@ -106,9 +111,8 @@ std::string PercentEncode(std::string_view text) {
 }
 
 std::string PathOf(const ObjectPath& path) {
-  const std::string_view version = path.resource.group_version;
-  const bool core = version.find('/') == std::string_view::npos;
-  std::string out = base::StrCat(core ? "/api/" : "/apis/", version);
+  std::string out = base::StrCat(GroupOf(path.resource).empty() ? "/api/" : "/apis/",
+                                 path.resource.group_version);
   if (!path.ns.empty()) absl::StrAppend(&out, "/namespaces/", PercentEncode(path.ns));
   out += base::StrCat("/", path.resource.plural);
   if (!path.name.empty()) absl::StrAppend(&out, "/", PercentEncode(path.name));

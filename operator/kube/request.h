@@ -18,6 +18,9 @@ struct ObjectPath {
   std::string subresource;  // empty = the object itself
 };
 
+// "kubeflow.org"; "" of the core API ("v1").
+std::string_view GroupOf(const Resource& resource);
+
 // Everything but letters, digits, "-", ".", "_", "~" becomes %XX: safe in paths and in queries.
 std::string PercentEncode(std::string_view text);
 

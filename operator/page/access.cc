@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/json_read.h"
 #include "base/status_macros.h"
+#include "operator/kube/access_review.h"
 #include "operator/kube/request.h"
 #include "operator/kube/response.h"
 #include "operator/page/token_digest.h"
@@ -12,14 +13,7 @@
 namespace tfjob {
 namespace {
 
-constexpr kube::Resource kReviews{"authorization.k8s.io/v1", "selfsubjectaccessreviews"};
 constexpr char kUserAgent[] = "trainyard-operator-page";
-
-std::string GroupOf(const kube::Resource& resource) {
-  const size_t slash = resource.group_version.find('/');
-  return slash == std::string_view::npos ? ""
-                                         : std::string(resource.group_version.substr(0, slash));
-}
 
 std::string Where(const std::string& ns) {
   return ns.empty() ? "in all namespaces" : absl::StrCat("in namespace ", ns);
@@ -68,18 +62,11 @@ absl::StatusOr<kube::Json> Access::List(const std::string& token, const kube::Re
 absl::Status Access::Ask(const std::string& token, const kube::Resource& resource,
                          const std::string& ns) {
   const std::string what = absl::StrCat("list ", std::string(resource.plural), " ", Where(ns));
-  const kube::Json attributes = {{"namespace", ns},
-                                 {"group", GroupOf(resource)},
-                                 {"resource", std::string(resource.plural)},
-                                 {"verb", "list"}};
+  const kube::Json question = kube::AccessReview({.verb = "list", .resource = resource, .ns = ns});
   ASSIGN_OR_RETURN(const kube::Json review,
-                   Send(token,
-                        kube::CreateRequest(kReviews, "",
-                                            {{"apiVersion", std::string(kReviews.group_version)},
-                                             {"kind", "SelfSubjectAccessReview"},
-                                             {"spec", {{"resourceAttributes", attributes}}}}),
+                   Send(token, kube::CreateRequest(kube::kAccessReviews, "", question),
                         absl::StrCat("ask whether this token may ", what)));
-  if (base::BoolAt(base::At(review, "status"), "allowed")) return absl::OkStatus();
+  if (kube::IsAllowed(review)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("this token may not ", what));
 }
 

@@ -35,7 +35,7 @@ TEST_F(AccessTest, AsksTheApiServerWithTheCallersToken) {
   EXPECT_EQ(request.bearer_token, "all");
   EXPECT_EQ(request.timeout, absl::Seconds(5));
   EXPECT_THAT(request.body,
-              HasSubstr(R"("group":"kubeflow.org","namespace":"","resource":"tfjobs")"));
+              HasSubstr(R"("group":"kubeflow.org","name":"","namespace":"","resource":"tfjobs")"));
 }
 
 TEST_F(AccessTest, OneNamespaceIsNotAll) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,27 +10,16 @@
 #include "base/clock.h"
 #include "base/json_read.h"
 #include "operator/api/names.h"
+#include "operator/api/shown.h"
+#include "operator/pod_view.h"
+#include "operator/reconcile/replicas.h"
+#include "operator/reconcile/waiting.h"
+#include "operator/status_change.h"
 
 namespace tfjob {
 namespace {
 
 constexpr size_t kMostPods = 500;  // of one job, in one answer
-
-struct State {
-  const char* name;
-  int rank;
-};
-// The first that is True is the state.
-constexpr std::array<State, 9> kStates = {{{kFailed, 8},
-                                           {kSucceeded, 9},
-                                           {kSuspended, 7},
-                                           {kBlocked, 0},
-                                           {kQueued, 2},
-                                           {kRestarting, 3},
-                                           {kStalled, 1},
-                                           {kRunning, 6},
-                                           {kCreated, 5}}};
-constexpr int kRankOfNew = 4;
 
 Json TimeOf(const std::optional<absl::Time>& time) {
   return time ? Json(base::TimeText(*time)) : Json();
@@ -39,22 +27,14 @@ Json TimeOf(const std::optional<absl::Time>& time) {
 
 bool IsTrue(const Condition& condition) { return condition.status == kTrue; }
 
-// Where it comes in a list of types.
-int OrderOf(std::string_view type) {
-  constexpr std::array<const char*, 5> kOrder = {kChief, kMaster, kPs, kWorker, kEvaluator};
-  const auto found =
-      std::find_if(kOrder.begin(), kOrder.end(), [&](const char* name) { return type == name; });
-  return static_cast<int>(found - kOrder.begin());
-}
-
-struct Replicas {
+struct TypeRow {
   std::string type;
   int wanted = 0;
   ReplicaStatus status;
 };
 
-std::vector<Replicas> ReplicasOf(const TfJob& job) {
-  std::vector<Replicas> out;
+std::vector<TypeRow> ReplicasOf(const TfJob& job) {
+  std::vector<TypeRow> out;
   if (!job.spec.replicas) return out;
   for (const auto& [key, spec] : *job.spec.replicas) {
     const std::string type = CanonicalReplicaType(key);
@@ -64,15 +44,15 @@ std::vector<Replicas> ReplicasOf(const TfJob& job) {
          .wanted = spec.replicas.value_or(1),
          .status = status == job.status.replica_statuses.end() ? ReplicaStatus() : status->second});
   }
-  std::sort(out.begin(), out.end(), [](const Replicas& a, const Replicas& b) {
-    return std::make_pair(OrderOf(a.type), a.type) < std::make_pair(OrderOf(b.type), b.type);
+  std::sort(out.begin(), out.end(), [](const TypeRow& a, const TypeRow& b) {
+    return std::make_pair(TypeRank(a.type), a.type) < std::make_pair(TypeRank(b.type), b.type);
   });
   return out;
 }
 
 Json ReplicaRows(const TfJob& job) {
   Json out = Json::array();
-  for (const Replicas& each : ReplicasOf(job)) {
+  for (const TypeRow& each : ReplicasOf(job)) {
     out.push_back({{"type", each.type},
                    {"wanted", each.wanted},
                    {"running", each.status.active},
@@ -81,14 +61,6 @@ Json ReplicaRows(const TfJob& job) {
   }
   return out;
 }
-
-std::string_view PhaseName(PodPhase phase) {
-  constexpr std::array<std::string_view, 5> kNames = {"Pending", "Running", "Succeeded", "Failed",
-                                                      "Unknown"};
-  return kNames.at(static_cast<size_t>(phase));
-}
-
-bool IsPodOf(const PodView& pod, const TfJob& job) { return pod.owner_uid == job.metadata.uid; }
 
 Json PodRow(const PodView& pod) {
   Json out = {{"name", pod.name},   {"type", CanonicalReplicaType(pod.type)},
@@ -106,11 +78,11 @@ Json PodRow(const PodView& pod) {
 Json PodRows(const Observed& observed) {
   std::vector<const PodView*> pods;
   for (const PodView& pod : observed.pods) {
-    if (IsPodOf(pod, observed.job)) pods.push_back(&pod);
+    if (IsOurs(pod, observed.job)) pods.push_back(&pod);
   }
   std::sort(pods.begin(), pods.end(), [](const PodView* a, const PodView* b) {
     const auto key = [](const PodView& pod) {
-      return std::make_tuple(OrderOf(CanonicalReplicaType(pod.type)), pod.index, pod.name);
+      return std::make_tuple(TypeRank(CanonicalReplicaType(pod.type)), pod.index, pod.name);
     };
     return key(*a) < key(*b);
   });
@@ -122,29 +94,19 @@ Json PodRows(const Observed& observed) {
 }
 
 // Why pods wait, each reason once.
-std::vector<std::string> WaitingPods(const Observed& observed) {
-  std::map<std::string, std::pair<const PodView*, int>> by_reason;
-  for (const PodView& pod : observed.pods) {
-    if (pod.waiting_reason.empty() || pod.deletion_time || !IsPodOf(pod, observed.job)) continue;
-    auto& [first, count] = by_reason[pod.waiting_reason];
-    if (first == nullptr || pod.name < first->name) first = &pod;
-    ++count;
-  }
+std::vector<std::string> PodsThatWait(const Observed& observed) {
   std::vector<std::string> out;
-  for (const auto& [reason, pods] : by_reason) {
-    std::string text = absl::StrCat("pod ", pods.first->name, ": ", reason);
-    if (!pods.first->waiting_message.empty()) {
-      absl::StrAppend(&text, ": ", pods.first->waiting_message);
-    }
-    if (pods.second > 1) absl::StrAppend(&text, " (and ", pods.second - 1, " more pods)");
-    out.push_back(std::move(text));
+  for (const auto& [reason, pods] : WaitingPods(observed)) {
+    const std::string& message = pods.first->waiting_message;
+    out.push_back(absl::StrCat("pod ", pods.first->name, ": ", reason, message.empty() ? "" : ": ",
+                               message, AndMore(pods)));
   }
   return out;
 }
 
 std::vector<std::string> ReplicasThatWait(const TfJob& job) {
   std::vector<std::string> out;
-  for (const Replicas& each : ReplicasOf(job)) {
+  for (const TypeRow& each : ReplicasOf(job)) {
     const int missing = each.wanted - each.status.active - each.status.succeeded;
     if (missing <= 0) continue;
     out.push_back(absl::StrCat(missing, " of ", each.wanted, " ", LowerReplicaType(each.type)));
@@ -170,7 +132,7 @@ Json WaitsOf(const Observed& observed, const JobParts& parts) {
   }
   if (!parts.waits_for.empty()) out.push_back(parts.waits_for);
   if (parts.pods_refused.empty()) {
-    for (std::string& text : WaitingPods(observed)) out.push_back(std::move(text));
+    for (std::string& text : PodsThatWait(observed)) out.push_back(std::move(text));
   }
   const std::vector<std::string> missing = ReplicasThatWait(job);
   if (!missing.empty() && !is_held) {
@@ -223,34 +185,26 @@ Json FailureRows(const TfJobStatus& status) {
 }  // namespace
 
 std::string_view StateOf(const std::vector<Condition>& conditions) {
-  for (const State& state : kStates) {
-    const bool holds =
-        std::any_of(conditions.begin(), conditions.end(),
-                    [&](const Condition& each) { return each.type == state.name && IsTrue(each); });
-    if (holds) return state.name;
-  }
-  return "New";
+  return ShownState([&](const char* type) {
+    return std::any_of(conditions.begin(), conditions.end(),
+                       [&](const Condition& each) { return each.type == type && IsTrue(each); });
+  });
 }
 
-int RankOf(std::string_view state) {
-  for (const State& each : kStates) {
-    if (state == each.name) return each.rank;
-  }
-  return kRankOfNew;
+size_t RankOf(std::string_view state) {
+  constexpr std::array<std::string_view, 10> kOrder = {kBlocked, kStalled,  kQueued,  kRestarting,
+                                                       kNew,     kCreated,  kRunning, kSuspended,
+                                                       kFailed,  kSucceeded};
+  return std::find(kOrder.begin(), kOrder.end(), state) - kOrder.begin();
 }
 
 Json JobRow(const TfJob& job) {
   const TfJobStatus& status = job.status;
-  int restarts = 0;
-  for (const auto& [type, replica] : status.replica_statuses) restarts += replica.restarts;
-  Json out = {{"namespace", job.metadata.namespace_name},
-              {"name", job.metadata.name},
-              {"state", StateOf(status.conditions)},
-              {"replicas", ReplicaRows(job)},
-              {"restarts", restarts},
-              {"created", TimeOf(job.metadata.creation_time)},
-              {"started", TimeOf(status.start_time)},
-              {"ended", TimeOf(status.completion_time)}};
+  Json out = {
+      {"namespace", job.metadata.namespace_name}, {"name", job.metadata.name},
+      {"state", StateOf(status.conditions)},      {"replicas", ReplicaRows(job)},
+      {"restarts", RestartsOf(status)},           {"created", TimeOf(job.metadata.creation_time)},
+      {"started", TimeOf(status.start_time)},     {"ended", TimeOf(status.completion_time)}};
   if (job.metadata.deletion_time) out["deleting"] = true;
   if (status.progress) out["progress"] = ProgressStatusToJson(*status.progress);
   if (!status.conditions.empty()) out["message"] = status.conditions.back().message;

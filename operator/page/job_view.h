@@ -1,6 +1,7 @@
 // A job as the page shows it: JSON of what is known of it. PURE. Knows no HTTP and no API server.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,7 @@ namespace tfjob {
 // the operator has looked at it.
 std::string_view StateOf(const std::vector<Condition>& conditions);
 // Where jobs of this state come in a list: those that may need somebody first, ended ones last.
-int RankOf(std::string_view state);
+size_t RankOf(std::string_view state);
 
 // One line of the list: names, state, progress, replicas by type, restarts, times.
 Json JobRow(const TfJob& job);

@@ -140,7 +140,7 @@ struct Found {
 
 Found Find(const JobCache& cache, const std::string& ns, const Filter& filter) {
   Found found;
-  std::vector<std::pair<int, std::string>> ranked;
+  std::vector<std::pair<size_t, std::string>> ranked;
   for (const auto& [key, conditions] : cache.Conditions(ns)) {
     const std::string_view state = StateOf(conditions);
     ++found.states[std::string(state)];

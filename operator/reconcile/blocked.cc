@@ -32,6 +32,7 @@ bool WantsToCreate(const Plan& plan) {
     return std::holds_alternative<CreatePod>(action) ||
            std::holds_alternative<CreateService>(action) ||
            std::holds_alternative<CreateSecret>(action) ||
+           std::holds_alternative<CreateClaim>(action) ||
            std::holds_alternative<CreatePodGroup>(action) ||
            std::holds_alternative<UpdatePodGroup>(action);
   });

@@ -1,6 +1,7 @@
 // For tests: jobs, pods and passes written down in one line each.
 #pragma once
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -105,15 +106,17 @@ struct World {
     return observed.pods.back();
   }
   void Service(const std::string& type, int index) {
-    const std::string name = ReplicaName(observed.job.metadata.name, type, index);
+    const std::string& subdomain = observed.job.spec.network.subdomain;
+    const std::string name =
+        subdomain.empty() ? ReplicaName(observed.job.metadata.name, type, index) : subdomain;
     for (const ServiceView& service : observed.services) {
       if (service.name == name) return;
     }
     observed.services.push_back({.name = name,
                                  .uid = NextUid(),
                                  .owner_uid = kTestUid,
-                                 .type = LowerReplicaType(type),
-                                 .index = index});
+                                 .type = subdomain.empty() ? LowerReplicaType(type) : "",
+                                 .index = subdomain.empty() ? index : -1});
   }
   // The first `count` indexes of a type, all in one phase.
   World& Pods(const std::string& type, int count, PodPhase phase) {
@@ -156,6 +159,10 @@ struct World {
                                .type = pod->type,
                                .index = pod->index,
                                .task_tls = HasTaskTls(pod->object)});
+    } else if (const auto* claim = std::get_if<CreateClaim>(&action)) {
+      claims.insert(claim->name);
+    } else if (const auto* gone_claim = std::get_if<DeleteClaim>(&action)) {
+      claims.erase(gone_claim->name);
     } else if (std::holds_alternative<CreateSecret>(action)) {
       ++secrets;
     } else if (const auto* service = std::get_if<CreateService>(&action)) {
@@ -199,7 +206,8 @@ struct World {
   Observed observed;
   PlanOptions options;
   bool deleted = false;
-  int secrets = 0;  // made so far
+  int secrets = 0;               // made so far
+  std::set<std::string> claims;  // that are there
   int next_uid = 0;
 };
 

@@ -1,10 +1,15 @@
 #include "operator/reconcile/children.h"
 
 #include <set>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/json_read.h"
+#include "operator/api/claims.h"
 #include "operator/api/names.h"
+#include "operator/api/network.h"
 #include "operator/reconcile/cluster.h"
 #include "operator/reconcile/gang.h"
 
@@ -15,12 +20,17 @@ std::string LabelJobName(const TfJob& job) {
   return absl::StrReplaceAll(job.metadata.name, {{"/", "-"}});
 }
 
+// The labels that select all pods of the job.
+Json JobLabels(const TfJob& job) {
+  return {{kLabelOperatorName, kOperatorName}, {kLabelJobName, LabelJobName(job)}};
+}
+
 // The four labels that select one replica.
 Json ReplicaLabels(const TfJob& job, const std::string& type, int index) {
-  return {{kLabelOperatorName, kOperatorName},
-          {kLabelJobName, LabelJobName(job)},
-          {kLabelReplicaType, LowerReplicaType(type)},
-          {kLabelReplicaIndex, std::to_string(index)}};
+  Json labels = JobLabels(job);
+  labels[kLabelReplicaType] = LowerReplicaType(type);
+  labels[kLabelReplicaIndex] = std::to_string(index);
+  return labels;
 }
 
 // What a child carries beside them; it does not select.
@@ -51,9 +61,8 @@ bool IsMasterRole(const TfJob& job, const std::string& type, int index) {
          !job.spec.replicas->contains(kMaster);
 }
 
-Json Metadata(const TfJob& job, const std::string& type, int index, Json labels,
-              const PlanOptions& options) {
-  Json meta = {{"name", ReplicaName(job.metadata.name, type, index)},
+Json Metadata(const TfJob& job, std::string name, Json labels, const PlanOptions& options) {
+  Json meta = {{"name", std::move(name)},
                {"namespace", NamespaceOf(job, options)},
                {"labels", std::move(labels)}};
   if (Json owners = OwnersOf(job); !owners.empty()) meta["ownerReferences"] = std::move(owners);
@@ -94,6 +103,24 @@ void SetEnvironment(Json& container, const TfJob& job, const base::Task& task,
     env.push_back({{"name", kTfConfigEnv}, {"value", std::move(config)}});
   }
   if (!env.empty()) container["env"] = std::move(env);
+}
+
+// The port that the cluster spec names for this replica, where it is not the template's.
+void SetHostPort(Json& container, const TfJob& job, const std::string& type, int index) {
+  const std::optional<int> number = HostPortOf(job, type, index);
+  if (!number) return;
+  for (Json& port : container["ports"]) {
+    if (base::StringAt(port, "name") != kPortName) continue;
+    port["containerPort"] = *number;
+    port["hostPort"] = *number;
+  }
+}
+
+// Peers find the pod as <pod>.<subdomain>.
+void SetSubdomain(Json& pod, const TfJob& job) {
+  if (job.spec.network.subdomain.empty()) return;
+  pod["spec"]["hostname"] = pod["metadata"]["name"];
+  pod["spec"]["subdomain"] = job.spec.network.subdomain;
 }
 
 // A service needs a name for each of its ports once it has two.
@@ -161,7 +188,8 @@ Json BuildPod(const TfJob& job, const std::string& type, int index,
   if (IsMasterRole(job, type, index)) labels[kLabelJobRole] = kJobRoleMaster;
   AddLegacyLabels(labels, options);
   Json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}};
-  pod["metadata"] = Metadata(job, type, index, std::move(labels), options);
+  const std::string name = ReplicaName(job.metadata.name, type, index);
+  pod["metadata"] = Metadata(job, name, std::move(labels), options);
   pod["metadata"].update(extra);
   Json& spec = pod["spec"] = replica.pod_template.is_object()
                                  ? replica.pod_template.value("spec", Json::object())
@@ -170,27 +198,91 @@ Json BuildPod(const TfJob& job, const std::string& type, int index,
   spec["restartPolicy"] =
       replica.restart_policy == kRestartExitCode ? kRestartNever : replica.restart_policy;
   if (const std::optional<size_t> chosen = TensorflowContainer(replica.pod_template)) {
-    SetEnvironment(spec["containers"][*chosen], job, {LowerReplicaType(type), index}, cluster,
-                   options);
+    Json& container = spec["containers"][*chosen];
+    SetEnvironment(container, job, {LowerReplicaType(type), index}, cluster, options);
+    SetHostPort(container, job, type, index);
   }
+  SetSubdomain(pod, job);
+  AddClaims(pod, name, replica);
   JoinGang(pod, job, type, options);
   return pod;
 }
 
-Json BuildService(const TfJob& job, const std::string& type, int index,
-                  const PlanOptions& options) {
+namespace {
+
+// Of what `labels` select.
+Json HeadlessService(const TfJob& job, std::string name, Json labels, Json ports,
+                     const PlanOptions& options) {
   Json service = {{"apiVersion", "v1"}, {"kind", "Service"}};
-  Json labels = ReplicaLabels(job, type, index);
   Json& spec = ObjectAt(service, "spec");
   spec["clusterIP"] = "None";
   spec["selector"] = labels;
   SetJobUid(labels, job, options);
   AddLegacyLabels(labels, options);
-  service["metadata"] = Metadata(job, type, index, std::move(labels), options);
-  spec["ports"] = ServicePorts(job.spec.replicas->at(type), options.compat_v19);
+  service["metadata"] = Metadata(job, std::move(name), std::move(labels), options);
+  spec["ports"] = std::move(ports);
   // Peers find each other while they are starting, not only once all of them are ready.
   if (!options.compat_v19) spec["publishNotReadyAddresses"] = true;
   return service;
+}
+
+}  // namespace
+
+Json BuildService(const TfJob& job, const std::string& type, int index,
+                  const PlanOptions& options) {
+  Json ports = ServicePorts(job.spec.replicas->at(type), options.compat_v19);
+  for (Json& port : ports) {
+    if (base::StringAt(port, "name") == kPortName) port["port"] = TaskPortOf(job, type, index);
+  }
+  return HeadlessService(job, ReplicaName(job.metadata.name, type, index),
+                         ReplicaLabels(job, type, index), std::move(ports), options);
+}
+
+Json BuildSubdomainService(const TfJob& job, const PlanOptions& options) {
+  Json ports = Json::array();
+  std::set<std::string> names;
+  std::set<std::pair<std::string, std::string>> seen;  // protocol and number
+  for (const auto& [type, replica] : *job.spec.replicas) {
+    for (Json& port : ServicePorts(replica, options.compat_v19)) {
+      const std::string name = base::StringAt(port, "name");
+      if (name == kPortName && HostPortOf(job, type, 0)) continue;  // each replica has another one
+      const std::string protocol = port.value("protocol", "TCP");
+      const std::string number = port["port"].dump();
+      if (!seen.insert({protocol, number}).second) continue;
+      if (!names.insert(name).second) {
+        port["name"] = absl::AsciiStrToLower(absl::StrCat("port-", number, "-", protocol));
+      }
+      ports.push_back(std::move(port));
+    }
+  }
+  return HeadlessService(job, job.spec.network.subdomain, JobLabels(job), std::move(ports),
+                         options);
+}
+
+std::vector<Json> BuildClaims(const TfJob& job, const std::string& type, int index,
+                              const PlanOptions& options) {
+  const ReplicaSpec& replica = job.spec.replicas->at(type);
+  std::vector<Json> claims;
+  for (const Json& claim_template : replica.claim_templates) {
+    const Json& given = base::At(claim_template, "metadata");
+    Json labels = base::At(given, "labels");
+    if (!labels.is_object()) labels = Json::object();
+    labels.update(ReplicaLabels(job, type, index));
+    SetJobUid(labels, job, options);
+    AddLegacyLabels(labels, options);
+    Json meta = Metadata(
+        job, ClaimName(base::StringAt(given, "name"), ReplicaName(job.metadata.name, type, index)),
+        std::move(labels), options);
+    if (replica.claims_when_deleted != kDelete) meta.erase("ownerReferences");
+    if (const Json& notes = base::At(given, "annotations"); notes.is_object()) {
+      meta["annotations"] = notes;
+    }
+    claims.push_back({{"apiVersion", "v1"},
+                      {"kind", "PersistentVolumeClaim"},
+                      {"metadata", std::move(meta)},
+                      {"spec", base::At(claim_template, "spec")}});
+  }
+  return claims;
 }
 
 std::string SelectorOf(const TfJob& job, const std::string& type) {

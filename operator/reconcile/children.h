@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/cluster_spec.h"
 #include "operator/reconcile/plan.h"
@@ -20,6 +21,14 @@ std::string NamespaceOf(const TfJob& job, const PlanOptions& options);
 
 // Its headless service.
 Json BuildService(const TfJob& job, const std::string& type, int index, const PlanOptions& options);
+
+// The headless service of all its pods, named as spec.network.subdomain says.
+Json BuildSubdomainService(const TfJob& job, const PlanOptions& options);
+
+// The claims of one replica, in the order of its volumeClaimTemplates. They go with the job where
+// its retention policy says so.
+std::vector<Json> BuildClaims(const TfJob& job, const std::string& type, int index,
+                              const PlanOptions& options);
 
 // The pods of one type as a label selector in text form, as autoscalers read it.
 std::string SelectorOf(const TfJob& job, const std::string& type);

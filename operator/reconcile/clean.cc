@@ -55,8 +55,9 @@ void PlanCleanUp(Context& context) {
     if (!IsOurs(service, context.job)) continue;
     const Place place{service.type, service.index};
     // v1.9 leaves the services of pods that it keeps, though nobody answers there any more.
-    const bool keep =
-        context.options.compat_v19 ? !deleted.contains(place) : going_on.contains(place);
+    const bool goes_on =
+        IsSubdomainService(service, context.job) ? !going_on.empty() : going_on.contains(place);
+    const bool keep = context.options.compat_v19 ? !deleted.contains(place) : goes_on;
     keeps_services = keeps_services || keep;
     if (!keep) Delete(context, service);
   }

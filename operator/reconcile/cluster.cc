@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/api/network.h"
 
 namespace tfjob {
 namespace {
@@ -11,11 +12,12 @@ namespace {
 // Linux refuses to start a program with a longer environment variable (MAX_ARG_STRLEN).
 constexpr size_t kMaxEnvBytes = 128 * 1024 - 64;
 
-// The name of the replica's service, as seen from every pod of the Kubernetes cluster.
+// A name of the replica that every pod of the Kubernetes cluster can resolve: of its own service,
+// or of its pod behind that of the job.
 std::string DnsAddress(const TfJob& job, const base::Task& task, int port,
                        const PlanOptions& options) {
   const std::string& name_space = job.metadata.namespace_name;
-  return absl::StrCat(ReplicaName(job.metadata.name, task.job, task.index), ".",
+  return absl::StrCat(HostOf(job, task.job, task.index), ".",
                       name_space.empty() ? options.default_namespace : name_space, ".svc",
                       options.cluster_domain.empty() ? "" : ".", options.cluster_domain, ":", port);
 }
@@ -61,10 +63,10 @@ base::ClusterSpec ClusterOf(const TfJob& job, const PlanOptions& options) {
   for (const auto& [type, spec] : *job.spec.replicas) {
     const std::string lower = LowerReplicaType(type);
     auto& tasks = cluster.jobs[lower];
-    const int port = PortOf(spec);
     const int count = std::clamp(spec.replicas.value_or(1), 0, kMaxReplicas);
     for (int i = 0; i < count; ++i) {
       const base::Task task{lower, i};
+      const int port = TaskPortOf(job, type, i);
       tasks.emplace_hint(
           tasks.end(), i,
           options.address ? options.address(task, port) : DnsAddress(job, task, port, options));

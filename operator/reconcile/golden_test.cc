@@ -54,6 +54,8 @@ struct ActionToJson {
   }
   Json operator()(const DeletePodGroup& a) const { return {{"deletePodGroup", a.name}}; }
   Json operator()(const CreateSecret& a) const { return {{"createSecret", a.object}}; }
+  Json operator()(const CreateClaim& a) const { return {{"createClaim", a.object}}; }
+  Json operator()(const DeleteClaim& a) const { return {{"deleteClaim", a.name}}; }
   Json operator()(const CreateService& a) const { return {{"createService", a.object}}; }
   Json operator()(const CreatePod& a) const { return {{"createPod", a.object}}; }
   Json operator()(const DeletePod& a) const { return {{"deletePod", a.name}}; }
@@ -80,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, Golden,
                          ::testing::Values("new_job", "new_job_v19", "dynamic_workers",
                                            "worker_killed", "chief_done", "bad_spec",
                                            "gang_volcano", "gang_scheduler_plugins",
-                                           "legacy_labels", "exit_codes_v14"),
+                                           "legacy_labels", "exit_codes_v14", "networked"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Golden, PlanIsAsOnRecord) {

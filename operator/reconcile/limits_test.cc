@@ -57,6 +57,22 @@ TEST(Restart, IsChargedOnceThoughAnOldListShowsThePodAgain) {
   EXPECT_EQ(world.status().replica_statuses.at(kWorker).restarts, 1);
 }
 
+TEST(Restart, IsNotSaidToBeginAgainWhereAnOldListShowsThePodAgain) {
+  World world(MakeJob("j").Workers(2, kRestartOnFailure));
+  const PodView other = world.Pod(kWorker, 0);
+  const PodView failed = world.Pod(kWorker, 1, kPodFailed, 1);
+  world.Step();
+  EXPECT_TRUE(HasCondition(world.status(), kRestarting));
+  for (int i = 0; i < 2; ++i) world.Step();  // deleted, replaced
+  world.Pod(kWorker, 1);
+  world.Step();
+  ASSERT_TRUE(HasCondition(world.status(), kRunning));
+  world.observed.pods = {other, failed};
+  EXPECT_THAT(world.Step().events, IsEmpty());
+  EXPECT_TRUE(HasCondition(world.status(), kRunning));
+  EXPECT_FALSE(HasCondition(world.status(), kRestarting));
+}
+
 TEST(Restart, RemembersTheLastPodsAndThoseThatAreStillThere) {
   World world(MakeJob("j").Workers(1, kRestartOnFailure));
   const std::string present = world.Pod(kWorker, 0, kPodFailed, 1).uid;

@@ -49,6 +49,14 @@ std::string Joined(const std::vector<FieldError>& errors) {
   });
 }
 
+// Whose CRD has dropped them.
+void ForgetAdditions(TfJobSpec& spec) {
+  spec.network = {};
+  spec.run_policy.success_rules.clear();
+  if (!spec.replicas) return;
+  for (auto& [type, replica] : *spec.replicas) replica.claim_templates = nullptr;
+}
+
 // Jobs that ended before this was noted are not written again for it.
 void NoteGeneration(Context& context) {
   TfJobStatus& status = context.plan.status;
@@ -142,6 +150,7 @@ Plan MakePlan(const Observed& observed, const PlanOptions& options) {
   if (IsManagedByOthers(observed.job) || observed.job.metadata.deletion_time) return context.plan;
   SetDefaults(context.job, {.clean_pod_policy = options.default_clean_pod_policy,
                             .reclaims_ps = !options.compat_v19});
+  if (options.compat_v19) ForgetAdditions(context.job.spec);
   NoteGeneration(context);
   if (MarkCreated(context)) WarnOfSpec(context);
   if (IsFinished(context.plan.status)) {

@@ -135,9 +135,20 @@ struct CreateSecret {
   Json object;
   bool operator==(const CreateSecret&) const = default;
 };
+// A claim that a replica's template asks for; one of that name that is there already is used.
+struct CreateClaim {
+  std::string name;
+  Json object;
+  bool operator==(const CreateClaim&) const = default;
+};
+// Of a replica that the job no longer has. Goes by name: claims are not watched.
+struct DeleteClaim {
+  std::string name;
+  bool operator==(const DeleteClaim&) const = default;
+};
 struct CreateService {
   std::string name;
-  std::string type;  // "worker"
+  std::string type;  // "worker"; "" and -1: the one of the whole job
   int index = 0;
   Json object;
   bool operator==(const CreateService&) const = default;
@@ -172,8 +183,9 @@ struct DeleteJob {
   std::string uid;
   bool operator==(const DeleteJob&) const = default;
 };
-using Action = std::variant<CreatePodGroup, UpdatePodGroup, CreateSecret, CreateService, CreatePod,
-                            DeletePod, DeleteService, DeletePodGroup, AdoptService, DeleteJob>;
+using Action = std::variant<CreatePodGroup, UpdatePodGroup, CreateSecret, CreateClaim,
+                            CreateService, CreatePod, DeleteClaim, DeletePod, DeleteService,
+                            DeletePodGroup, AdoptService, DeleteJob>;
 
 // An event on the job, to be sent once the status write has succeeded. Events about the outcome of
 // an action (SuccessfulCreatePod, FailedDeletePod …) are the executor's.
@@ -185,7 +197,8 @@ struct Event {
 };
 
 struct Plan {
-  std::vector<Action> actions;  // in order: deletes, the pod group, the secret, services, pods
+  // In order: deletes, the pod group, the secret, claims, services, pods.
+  std::vector<Action> actions;
   // The job has ended for good, and its deletes of this kind are of all that carries its label
   // job-uid: one call by that label may stand for many.
   bool deletes_all_pods = false;

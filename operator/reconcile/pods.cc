@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/json_read.h"
+#include "operator/api/claims.h"
 #include "operator/api/names.h"
 #include "operator/api/task_tls.h"
 #include "operator/reconcile/children.h"
@@ -28,8 +30,22 @@ std::vector<const Replica*> InCreationOrder(const Replicas& replicas) {
   return ordered;
 }
 
+// Before their pod, so that a crash in between leaves a pod that says that they are still to go.
+// They stay until it has ended (pvc-protection).
+void DeleteClaimsOf(Context& context, const PodView& pod) {
+  for (const auto& [type, replica] : *context.job.spec.replicas) {
+    if (LowerReplicaType(type) != pod.type || replica.claims_when_scaled != kDelete) continue;
+    if (pod.index < replica.replicas.value_or(1)) continue;  // one pod too many for its index
+    for (const std::string& claim : ClaimTemplateNames(replica)) {
+      context.plan.actions.push_back(
+          DeleteClaim{ClaimName(claim, ReplicaName(context.job.metadata.name, type, pod.index))});
+    }
+  }
+}
+
 void DeleteSurplus(Context& context) {
   for (const PodView* pod : context.replicas.surplus_pods) {
+    DeleteClaimsOf(context, *pod);
     if (!pod->deletion_time) context.plan.actions.push_back(DeletePod{pod->name, pod->uid});
   }
   for (const ServiceView* service : context.replicas.surplus_services) {
@@ -40,10 +56,35 @@ void DeleteSurplus(Context& context) {
 
 // v1.9 takes a service without owner for its own and leaves it so; then it would outlive the job.
 void AdoptOrphans(Context& context) {
-  for (const Replica& replica : context.replicas.wanted) {
-    const ServiceView* service = replica.service;
+  std::vector<const ServiceView*> services = {context.replicas.subdomain_service};
+  for (const Replica& replica : context.replicas.wanted) services.push_back(replica.service);
+  for (const ServiceView* service : services) {
     if (service == nullptr || !service->owner_uid.empty() || service->deletion_time) continue;
     context.plan.actions.push_back(AdoptService{service->name, service->uid});
+  }
+}
+
+void CreateServices(Context& context, const std::vector<const Replica*>& ordered) {
+  const std::string& subdomain = context.job.spec.network.subdomain;
+  if (!subdomain.empty()) {
+    if (context.replicas.subdomain_service != nullptr) return;
+    context.plan.actions.push_back(
+        CreateService{subdomain, "", -1, BuildSubdomainService(context.job, context.options)});
+    return;
+  }
+  for (const Replica* replica : ordered) {
+    if (replica->service != nullptr) continue;
+    context.plan.actions.push_back(
+        CreateService{ReplicaName(context.job.metadata.name, replica->type, replica->index),
+                      LowerReplicaType(replica->type), replica->index,
+                      BuildService(context.job, replica->type, replica->index, context.options)});
+  }
+}
+
+void CreateClaims(Context& context, const Replica& replica) {
+  for (Json& claim : BuildClaims(context.job, replica.type, replica.index, context.options)) {
+    const std::string name = base::StringAt(base::At(claim, "metadata"), "name");
+    context.plan.actions.push_back(CreateClaim{name, std::move(claim)});
   }
 }
 
@@ -74,24 +115,20 @@ void PlanChildren(Context& context) {
   PlanTaskTlsSecret(context);
   const std::string& job_name = context.job.metadata.name;
   const std::vector<const Replica*> ordered = InCreationOrder(context.replicas);
-  for (const Replica* replica : ordered) {
-    if (replica->service != nullptr) continue;
-    context.plan.actions.push_back(CreateService{
-        ReplicaName(job_name, replica->type, replica->index), LowerReplicaType(replica->type),
-        replica->index, BuildService(context.job, replica->type, replica->index, context.options)});
-  }
+  CreateServices(context, ordered);
   if (IsGangLeaving(context)) return;
-  NoteStartupOrder(context);
+  const size_t last_rank = PlanStartupOrder(context);
   std::optional<base::ClusterSpec> cluster;  // built only if a pod needs it
   for (const Replica* replica : ordered) {
     const std::string name = ReplicaName(job_name, replica->type, replica->index);
     if (replica->state != ReplicaState::kMissing) continue;
-    if (MustWaitForOthers(context, *replica)) break;  // as must all that come after it
+    if (CreationRank(replica->type) > last_rank) break;  // as are those after it
     if (!cluster) cluster = ClusterOf(context.job, context.options);
     Json pod = BuildPod(context.job, replica->type, replica->index, *cluster, context.options);
     if (context.plan.status.task_tls) {
       AddTaskTls(pod, TaskTlsSecretName(context.job), context.options.task_tls_file_mode);
     }
+    CreateClaims(context, *replica);
     context.plan.actions.push_back(
         CreatePod{name, LowerReplicaType(replica->type), replica->index, std::move(pod)});
     WarnOfTemplatePolicy(context, *replica);

@@ -77,9 +77,12 @@ class Classifier {
   }
 
   void Place(const ServiceView& service) {
-    if (!IsOurs(service, job_) || service.index < 0) return;
+    if (!IsOurs(service, job_)) return;
+    if (IsSubdomainService(service, job_)) out_.subdomain_service = &service;
+    if (service.index < 0) return;
+    const bool has_one_for_all = !job_.spec.network.subdomain.empty();
     const auto place = places_.find({service.type, service.index});
-    if (place == places_.end() || place->second->service != nullptr) {
+    if (place == places_.end() || place->second->service != nullptr || has_one_for_all) {
       out_.surplus_services.push_back(&service);
     } else {
       place->second->service = &service;
@@ -132,6 +135,11 @@ bool IsOurs(const PodView& pod, const TfJob& job) { return pod.owner_uid == job.
 
 bool IsOurs(const ServiceView& service, const TfJob& job) {
   return service.owner_uid.empty() || service.owner_uid == job.metadata.uid;
+}
+
+bool IsSubdomainService(const ServiceView& service, const TfJob& job) {
+  const std::string& subdomain = job.spec.network.subdomain;
+  return service.index < 0 && !subdomain.empty() && service.name == subdomain;
 }
 
 int Replicas::Count(const std::string& type, ReplicaState state) const {

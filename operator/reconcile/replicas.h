@@ -39,6 +39,7 @@ struct Replicas {
   std::vector<Replica> wanted;  // by type, then index; every index in 0…replicas-1 once
   std::vector<const PodView*> surplus_pods;  // ours, but of no wanted index, or doubles
   std::vector<const ServiceView*> surplus_services;
+  const ServiceView* subdomain_service = nullptr;  // of the whole job, where it asks for one
 
   // Replicas of one type in one state.
   int Count(const std::string& type, ReplicaState state) const;
@@ -50,5 +51,7 @@ Replicas Classify(const TfJob& job, const Observed& observed, const PlanOptions&
 // Ours: controlled by this job. A service without owner is adopted, as v1.9 does.
 bool IsOurs(const PodView& pod, const TfJob& job);
 bool IsOurs(const ServiceView& service, const TfJob& job);
+// The one of all pods, as spec.network.subdomain names it.
+bool IsSubdomainService(const ServiceView& service, const TfJob& job);
 
 }  // namespace tfjob

@@ -7,66 +7,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/json_read.h"
-#include "operator/api/names.h"
+#include "operator/api/pod_requests.h"
 #include "operator/api/quantity.h"
 #include "operator/reconcile/pods.h"
 
 namespace tfjob {
 namespace {
 
-using Amounts = std::map<std::string, double>;  // in base units
-
 constexpr double kMilli = 1000;
 
 // What sums of fractions may be off, in thousandths: the smallest amount there is.
 double ToleranceOf(double milli) { return 1e-6 + std::abs(milli) * 1e-12; }
-
-void AddList(const Json& list, Amounts& out) {
-  if (!list.is_object()) return;
-  for (const auto& [name, quantity] : list.items()) {
-    const absl::StatusOr<double> amount = ParseQuantity(base::Scalar(quantity));
-    if (amount.ok()) out.emplace(name, *amount);  // what is there already wins
-  }
-}
-
-Amounts AmountsOf(const Json& container) {
-  Amounts out;
-  const Json& resources = base::At(container, "resources");
-  AddList(base::At(resources, "requests"), out);
-  AddList(base::At(resources, "limits"), out);
-  return out;
-}
-
-Amounts Sum(Amounts a, const Amounts& b) {
-  for (const auto& [name, amount] : b) a[name] += amount;
-  return a;
-}
-
-Amounts Max(Amounts a, const Amounts& b) {
-  for (const auto& [name, amount] : b) a[name] = std::max(a[name], amount);
-  return a;
-}
-
-// Sidecars (init containers that restart) run beside everything that comes after them; each other
-// init container runs alone, before the rest.
-Amounts AmountsOfPod(const Json& pod_template) {
-  const Json& spec = base::At(pod_template, "spec");
-  Amounts beside;
-  Amounts most;
-  for (const Json& init : base::ArrayAt(spec, "initContainers")) {
-    const Amounts own = AmountsOf(init);
-    if (base::StringAt(init, "restartPolicy") == kRestartAlways) {
-      beside = Sum(std::move(beside), own);
-    } else {
-      most = Max(std::move(most), Sum(beside, own));
-    }
-  }
-  for (const Json& container : base::ArrayAt(spec, "containers")) {
-    beside = Sum(std::move(beside), AmountsOf(container));
-  }
-  return Max(std::move(beside), most);
-}
 
 // Whole units where it is whole, else thousandths, rounded up.
 std::string QuantityOf(double amount) {
@@ -91,7 +42,7 @@ Resources RequestsOf(const TfJob& job, int pods) {
     const int count = std::clamp(ReplicaCount(job.spec, type), 0, std::max(pods, 0));
     pods -= count;
     if (count == 0) continue;
-    for (const auto& [name, amount] : AmountsOfPod(job.spec.replicas->at(type).pod_template)) {
+    for (const auto& [name, amount] : RequestsOfPod(job.spec.replicas->at(type).pod_template)) {
       total[name] += amount * count;
     }
   }

@@ -11,10 +11,8 @@ namespace tfjob {
 // Resource name → quantity.
 using Resources = std::map<std::string, std::string>;
 
-// The requests of the first `pods` pods in the order in which they are created. A container's limit
-// stands in for a request that it does not make, as the API server fills it in; init containers
-// count as the scheduler counts them. `job` has its defaults. Quantities that are none are left
-// out: the API server refuses such pods.
+// The requests (see api/pod_requests.h) of the first `pods` pods in the order in which they are
+// created. `job` has its defaults.
 Resources RequestsOf(const TfJob& job, int pods);
 
 // Whether two lists mean the same: "1" and "1000m" do.

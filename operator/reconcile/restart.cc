@@ -179,9 +179,11 @@ void PlanRestarts(Context& context) {
   for (const Replica& replica : context.replicas.wanted) {
     const bool is_retry = replica.state == ReplicaState::kRetry;
     if (!is_retry && replica.state != ReplicaState::kDisrupted) continue;
-    const bool is_new = SetCondition(context, kRestarting, kTrue, kReasonRestarting,
-                                     RestartingMessage(context, replica));
     const bool is_charged = is_retry && !context.options.compat_v19;
+    // With its charge it was said; where the job runs again, this pod is shown by an old list.
+    const bool is_said = is_charged && IsCharged(context.plan.status, *replica.pod);
+    const bool is_new = !is_said && SetCondition(context, kRestarting, kTrue, kReasonRestarting,
+                                                 RestartingMessage(context, replica));
     if (is_charged && !ChargeOnce(context, replica)) {
       begun[replica.type].push_back(&replica);
       continue;

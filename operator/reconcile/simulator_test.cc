@@ -6,9 +6,12 @@
 #include <random>
 
 #include "absl/strings/match.h"
-#include "operator/reconcile/builders.h"
+#include "base/json_read.h"
+#include "operator/api/claims.h"
+#include "operator/api/success_policy.h"
 #include "operator/reconcile/failures.h"
 #include "operator/reconcile/pods.h"
+#include "operator/reconcile/random_job.h"
 #include "operator/reconcile/restart.h"
 
 namespace tfjob {
@@ -16,7 +19,6 @@ namespace {
 
 constexpr int kMaxChaosTicks = 40;
 constexpr int kMaxCalmTicks = 300;
-constexpr int kStallSeconds = 60;
 constexpr char kDecoyUid[] = "decoy-uid";
 
 class Simulator {
@@ -148,6 +150,7 @@ class Simulator {
 
   void RemoveTerminated(double p) {
     std::erase_if(truth_.pods, [&](const PodView& pod) { return pod.deletion_time && Chance(p); });
+    RemoveUnusedClaims();
   }
 
   // Each kind of object catches up on its own; the status is always what was last written. Pods may
@@ -171,6 +174,7 @@ class Simulator {
     requeue_after_ = plan.requeue_after.value_or(absl::ZeroDuration());
     at_rest_ =
         IsFinished(truth_.job.status) && plan.actions.empty() && plan.status == truth_.job.status;
+    waits_for_claim_ = false;
     for (const Action& action : plan.actions) {
       if (may_crash && Chance(0.05)) return Restart();
       std::visit([this](const auto& a) { Execute(a); }, action);
@@ -221,7 +225,68 @@ class Simulator {
     if (secret_.empty()) secret_ = create.name;
     EXPECT_EQ(create.name, secret_) << "a job has one";
   }
+  // One that is about to go lets nothing be made that would mount it.
+  void Execute(const CreateClaim& create) {
+    if (leaving_claims_.contains(create.name)) waits_for_claim_ = true;
+    if (!waits_for_claim_) claims_.insert(create.name);
+  }
+  void Execute(const DeleteClaim& gone) {
+    const ReplicaSpec& workers = truth_.job.spec.replicas->at(kWorker);
+    EXPECT_EQ(workers.claims_when_scaled, kDelete) << gone.name;
+    for (int index = 0; index < *workers.replicas; ++index) {
+      EXPECT_NE(gone.name, ClaimName(kRandomClaim, ReplicaName("j", kWorker, index)));
+    }
+    if (claims_.contains(gone.name)) leaving_claims_.insert(gone.name);
+    RemoveUnusedClaims();
+  }
+  // As pvc-protection does.
+  void RemoveUnusedClaims() {
+    std::erase_if(leaving_claims_, [&](const std::string& claim) {
+      for (const PodView& pod : truth_.pods) {
+        if (ClaimName(kRandomClaim, pod.name) == claim) return false;
+      }
+      claims_.erase(claim);
+      return true;
+    });
+  }
+  // Its claims are there, and it listens where all others were told that it does.
+  void ExpectNetworkAndClaims(const CreatePod& create) {
+    for (const Json& volume : base::ArrayAt(create.object["spec"], "volumes")) {
+      const Json& claim = base::At(volume, "persistentVolumeClaim");
+      if (claim.is_null()) continue;
+      EXPECT_TRUE(claims_.contains(base::StringAt(claim, "claimName"))) << create.name;
+    }
+    const int port = create.object["spec"]["containers"][0]["ports"][0]["containerPort"];
+    for (const Json& variable : create.object["spec"]["containers"][0]["env"]) {
+      if (variable["name"] != kTfConfigEnv) continue;
+      const Json cluster = Json::parse(variable["value"].get<std::string>())["cluster"];
+      for (const auto& [type, addresses] : cluster.items()) {
+        if (addresses.is_array()) NoteAddresses(type, addresses);
+      }
+    }
+    if (const auto known = addresses_.find(create.name); known != addresses_.end()) {
+      EXPECT_TRUE(absl::EndsWith(known->second, ":" + std::to_string(port))) << known->second;
+    }
+  }
+  void NoteAddresses(const std::string& type, const Json& addresses) {
+    const NetworkSpec& network = truth_.job.spec.network;
+    // Sparse ones do not tell the index.
+    if (truth_.job.spec.enable_dynamic_worker) return;
+    for (size_t index = 0; index < addresses.size(); ++index) {
+      const std::string address = addresses[index];
+      const std::string name = ReplicaName("j", type, static_cast<int>(index));
+      EXPECT_EQ(addresses_.emplace(name, address).first->second, address) << "it has moved";
+      EXPECT_TRUE(
+          absl::StartsWith(address, network.subdomain.empty() ? name + ".ns." : name + ".net.ns."))
+          << address;
+      if (!network.min_host_port) continue;
+      const std::string port = address.substr(address.rfind(':'));
+      EXPECT_EQ(ports_.emplace(port, name).first->second, name) << "two have the port " << port;
+    }
+  }
   void Execute(const CreatePod& create) {
+    if (waits_for_claim_) return;
+    ExpectNetworkAndClaims(create);
     const bool task_tls = HasTaskTls(create.object);
     EXPECT_TRUE(!task_tls || !secret_.empty()) << create.name << " would wait for its Secret";
     if (!options_.gang_scheduler.empty()) {
@@ -280,6 +345,8 @@ class Simulator {
     return rule == nullptr ? pod.disrupted : rule->action == kIgnore || !rule->counts;
   }
   void Execute(const CreateService& create) {
+    if (waits_for_claim_) return;
+    EXPECT_EQ(create.index < 0, !truth_.job.spec.network.subdomain.empty()) << create.name;
     for (const ServiceView& service : truth_.services) {
       if (service.name == create.name) return;
     }
@@ -339,8 +406,9 @@ class Simulator {
       }
     }
     if (!IsFinished(before)) ExpectElastic(status);
+    if (!IsFinished(before)) ExpectRules(status);
     if (TellsOfStall(status) && !TellsOfStall(before)) {
-      EXPECT_GE(truth_.now - stepped_at_, absl::Seconds(kStallSeconds));
+      EXPECT_GE(truth_.now - stepped_at_, absl::Seconds(kRandomStallSeconds));
     }
     truth_.job.status = status;
     for (const auto& [type, replica] : status.replica_statuses) {
@@ -366,6 +434,27 @@ class Simulator {
         << counts.failed << " of " << *workers.replicas << " failed";
   }
 
+  // Where there are rules, one of them holds, or nothing is left that could succeed.
+  void ExpectRules(const TfJobStatus& status) {
+    const TfJobSpec& spec = truth_.job.spec;
+    if (spec.run_policy.success_rules.empty() || !HasCondition(status, kSucceeded)) return;
+    bool all = true;
+    std::map<std::string, std::set<int>> succeeded;
+    for (const auto& [type, replica] : *spec.replicas) {
+      for (const int index : status.replica_statuses.at(type).succeeded_indexes) {
+        if (index < *replica.replicas) succeeded[type].insert(index);
+      }
+      all = all && (type == kPs || static_cast<int>(succeeded[type].size()) == *replica.replicas);
+    }
+    bool one = false;
+    for (const SuccessRule& rule : spec.run_policy.success_rules) {
+      one = one || std::all_of(rule.types.begin(), rule.types.end(), [&](const std::string& type) {
+              return Holds(rule, succeeded[type], ReplicaCount(spec, type));
+            });
+    }
+    EXPECT_TRUE(one || all) << MessageOf(status, kSucceeded);
+  }
+
   // What the policies let stay, and services only of pods that go on.
   void ExpectClean() {
     TfJob job = truth_.job;
@@ -380,7 +469,8 @@ class Simulator {
     }
     for (const ServiceView& service : truth_.services) {
       if (service.owner_uid != kTestUid) continue;
-      EXPECT_TRUE(going_on.contains(service.name)) << service.name;
+      EXPECT_TRUE(service.index < 0 ? !going_on.empty() : going_on.contains(service.name))
+          << service.name;
     }
   }
 
@@ -424,67 +514,16 @@ class Simulator {
   std::set<std::string> stuck_;  // pods that no node has room for
   absl::Time stepped_at_;        // the training
   std::string secret_;           // that the tasks share, once it has been made
-  int replaced_ = 0;             // failed pods that the operator deleted in order to replace them
+  std::set<std::string> claims_;
+  std::set<std::string> leaving_claims_;          // asked to go, and still mounted
+  bool waits_for_claim_ = false;                  // this pass
+  std::map<std::string, std::string> addresses_;  // as tasks were told, by pod
+  std::map<std::string, std::string> ports_;      // the pods that they belong to
+  int replaced_ = 0;  // failed pods that the operator deleted in order to replace them
   absl::Duration requeue_after_;
   bool at_rest_ = false;  // the latest pass had nothing to do for a finished job
   int next_uid_ = 0;
 };
-
-// A rule that may meet what Disturb does.
-FailureRule RandomRule(std::mt19937& random) {
-  const auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
-  const char* const actions[] = {kFailJob, kRestartReplica, kRestartJob, kIgnore};
-  FailureRule rule{.action = actions[pick(4)], .counts = pick(3) > 0};
-  if (pick(3) == 0) rule.types = {pick(2) == 0 ? kWorker : kPs};
-  const int on = pick(4);
-  if (on == 0) rule.exit_codes = {.in = pick(2) == 0, .values = {137, 1}};
-  if (on == 1) rule.pod_conditions = {{kDisruptionTarget, kTrue}};
-  if (on == 2) {
-    rule.pending_seconds = 3 + pick(20);
-    if (rule.action == kIgnore) rule.action = kRestartReplica;
-  }
-  return rule;
-}
-
-// What types of replicas may have for themselves, and the order of their start.
-void AddShape(TfJobSpec& spec, std::mt19937& random) {
-  const auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
-  const char* const clean[] = {kCleanAll, kCleanRunning, kCleanNone};
-  if (pick(3) == 0) spec.startup_order = kInOrder;
-  ReplicaSpec& workers = spec.replicas->at(kWorker);
-  if (pick(4) == 0) {
-    workers.min_replicas = pick(*workers.replicas + 1);
-    workers.max_replicas = *workers.replicas + pick(3);
-  }
-  for (auto& [type, replica] : *spec.replicas) {
-    if (pick(5) == 0) replica.clean_pod_policy = clean[pick(3)];
-  }
-  if (pick(4) > 0) return;
-  spec.progress = {.port = 1, .stall_seconds = kStallSeconds};
-  if (pick(3) > 0) spec.progress->stall_action = pick(2) == 0 ? kRestartJob : kFailJob;
-}
-
-// Up to eight pods of any mix of types and policies.
-JobBuilder RandomJob(std::mt19937& random) {
-  const auto pick = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
-  const char* const policies[] = {kRestartExitCode, kRestartOnFailure, kRestartAlways,
-                                  kRestartNever};
-  const char* const clean[] = {kCleanAll, kCleanRunning, kCleanNone};
-  JobBuilder job = MakeJob("j");
-  if (pick(3) == 0) job.Chief(policies[pick(4)]);
-  if (pick(2) == 0) job.Ps(1 + pick(2), policies[pick(3)]);
-  job.Workers(1 + pick(4), policies[pick(4)]);
-  if (pick(4) > 0) job.Clean(clean[pick(3)]);
-  if (pick(5) == 0) job.Replicas(kEvaluator, 1, policies[pick(4)]);
-  if (pick(3) == 0) job.AllWorkers();
-  if (pick(3) == 0) job.Backoff(pick(6));
-  if (pick(4) == 0) job.Deadline(10 + pick(60));
-  if (pick(6) == 0) job.Dynamic();
-  for (int rules = pick(3) == 0 ? 1 + pick(2) : 0; rules > 0; --rules) job.Rule(RandomRule(random));
-  if (pick(5) == 0) job.job.spec.replicas->at(kWorker).backoff_limit = pick(4);
-  AddShape(job.job.spec, random);
-  return job;
-}
 
 #ifdef TRAINYARD_SANITIZED
 constexpr int kHistories = 500;  // a shard; sanitizers make each one slow

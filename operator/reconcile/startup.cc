@@ -1,6 +1,7 @@
 #include "operator/reconcile/startup.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -30,34 +31,29 @@ bool HasStarted(const Replica& replica) {
   }
 }
 
-bool IsBefore(const Replica& a, const Replica& b) {
-  return CreationRank(a.type) < CreationRank(b.type);
-}
-
 }  // namespace
 
-bool MustWaitForOthers(const Context& context, const Replica& replica) {
-  if (!IsInOrder(context)) return false;
+size_t PlanStartupOrder(Context& context) {
+  constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
+  if (!IsInOrder(context)) return kNoLimit;
   const std::vector<Replica>& wanted = context.replicas.wanted;
-  return std::any_of(wanted.begin(), wanted.end(), [&](const Replica& other) {
-    return IsBefore(other, replica) && !HasStarted(other);
-  });
-}
-
-void NoteStartupOrder(Context& context) {
-  if (!IsInOrder(context)) return;
-  const std::vector<Replica>& wanted = context.replicas.wanted;
-  const bool some_wait = std::any_of(wanted.begin(), wanted.end(), [&](const Replica& replica) {
-    return replica.state == ReplicaState::kMissing && MustWaitForOthers(context, replica);
-  });
-  if (!some_wait) return;
-  std::vector<std::string> names;
+  size_t last_rank = kNoLimit;
   for (const Replica& replica : wanted) {
-    if (HasStarted(replica) || MustWaitForOthers(context, replica)) continue;
+    if (!HasStarted(replica)) last_rank = std::min(last_rank, CreationRank(replica.type));
+  }
+  std::vector<std::string> names;  // of those that the next ones wait for
+  bool some_wait = false;
+  for (const Replica& replica : wanted) {
+    const bool is_later = CreationRank(replica.type) > last_rank;
+    some_wait = some_wait || (is_later && replica.state == ReplicaState::kMissing);
+    if (is_later || HasStarted(replica)) continue;
     names.push_back(ReplicaName(context.job.metadata.name, replica.type, replica.index));
   }
-  context.plan.waits_for =
-      absl::StrCat(NameList(names), " to be ready (startupPolicyOrder is InOrder)");
+  if (some_wait) {
+    context.plan.waits_for =
+        absl::StrCat(NameList(names), " to be ready (startupPolicyOrder is InOrder)");
+  }
+  return last_rank;
 }
 
 }  // namespace tfjob

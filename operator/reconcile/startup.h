@@ -2,15 +2,16 @@
 // have started. PURE.
 #pragma once
 
+#include <cstddef>
+
 #include "operator/reconcile/context.h"
 
 namespace tfjob {
 
-// The replica's missing pod may not be made yet: one of an earlier type is neither ready nor over.
-// Not so in a gang, whose scheduler waits for all pods before it places any.
-bool MustWaitForOthers(const Context& context, const Replica& replica);
-
-// Says in plan.waits_for which pods the next ones wait for.
-void NoteStartupOrder(Context& context);
+// The last CreationRank whose missing pods may be made: that of the first type with a replica that
+// is neither ready nor over. Where pods of later types are missing, says in plan.waits_for which
+// ones they wait for. A gang has no such limit: its scheduler waits for all pods before it places
+// any.
+size_t PlanStartupOrder(Context& context);
 
 }  // namespace tfjob

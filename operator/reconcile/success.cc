@@ -1,9 +1,11 @@
 #include "operator/reconcile/success.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "operator/api/names.h"
+#include "operator/api/success_policy.h"
 #include "operator/reconcile/failures.h"
 #include "operator/reconcile/restart.h"
 #include "operator/reconcile/status.h"
@@ -30,6 +32,43 @@ bool WorkerZeroDone(const Context& context) {
     return replica.pod == nullptr || replica.pod->exit_code == 0;
   }
   return false;
+}
+
+std::set<int> SucceededIndexes(const Context& context, const std::string& type) {
+  std::set<int> indexes;
+  for (const Replica& replica : context.replicas.wanted) {
+    if (replica.type == type && replica.state == ReplicaState::kSucceeded) {
+      indexes.insert(replica.index);
+    }
+  }
+  return indexes;
+}
+
+bool Holds(const Context& context, const SuccessRule& rule) {
+  return std::all_of(rule.types.begin(), rule.types.end(), [&](const std::string& type) {
+    return Holds(rule, SucceededIndexes(context, type), ReplicaCount(context.job.spec, type));
+  });
+}
+
+// Types of one's own decide nothing, unless a rule says so.
+bool IsJudged(const Context& context, const std::string& type) {
+  const std::vector<SuccessRule>& rules = context.job.spec.run_policy.success_rules;
+  return IsKnownReplicaType(type) ||
+         std::any_of(rules.begin(), rules.end(),
+                     [&](const SuccessRule& rule) { return rule.types.contains(type); });
+}
+
+// Of the replicas that end by themselves: parameter servers do when others have. Of none, too,
+// where the job has been scaled down to none.
+bool AllButPsAre(const Context& context, const std::set<ReplicaState>& states) {
+  const auto ends = [&](const std::string& type) { return type != kPs && IsJudged(context, type); };
+  const auto& types = *context.job.spec.replicas;
+  const std::vector<Replica>& wanted = context.replicas.wanted;
+  return std::any_of(types.begin(), types.end(),
+                     [&](const auto& type) { return ends(type.first); }) &&
+         std::all_of(wanted.begin(), wanted.end(), [&](const Replica& replica) {
+           return !ends(replica.type) || states.contains(replica.state);
+         });
 }
 
 bool HasSucceeded(const Context& context, const std::string& type) {
@@ -91,8 +130,26 @@ bool FailByRule(Context& context, const std::string& type) {
   return false;
 }
 
-void Succeed(Context& context) {
-  Finish(context, kSucceeded, absl::StrCat("TFJob ", JobKey(context), " successfully completed."));
+void Succeed(Context& context, const std::string& why = "") {
+  Finish(context, kSucceeded,
+         absl::StrCat("TFJob ", JobKey(context), " successfully completed", why, "."));
+}
+
+bool HasRules(const Context& context) { return !context.job.spec.run_policy.success_rules.empty(); }
+
+// Rules take the place of spec.successPolicy and of the chief. As with those of a Job, it also has
+// succeeded when nothing is left that could.
+void JudgeByRules(Context& context) {
+  const std::vector<SuccessRule>& rules = context.job.spec.run_policy.success_rules;
+  const auto rule = std::find_if(rules.begin(), rules.end(), [&](const SuccessRule& candidate) {
+    return Holds(context, candidate);
+  });
+  if (rule != rules.end()) {
+    Succeed(context, absl::StrCat(": rule ", rule - rules.begin(),
+                                  " of spec.runPolicy.successPolicy holds"));
+  } else if (AllButPsAre(context, {ReplicaState::kSucceeded})) {
+    Succeed(context);
+  }
 }
 
 void MarkRunning(Context& context) {
@@ -101,11 +158,17 @@ void MarkRunning(Context& context) {
 }
 
 void JudgeByDefault(Context& context, const std::string& type) {
-  if (Decides(context, type) && HasSucceeded(context, type)) return Succeed(context);
+  if (!HasRules(context) && Decides(context, type) && HasSucceeded(context, type)) {
+    return Succeed(context);
+  }
   const int failed = context.replicas.Count(type, ReplicaState::kFailed);
   if (failed == 0) return;
   if (FailByRule(context, type)) return;
   if (!ToleratesFailure(context, type)) return FailBecauseOf(context, type, failed);
+  if (HasRules(context)) {
+    const bool is_over = AllButPsAre(context, {ReplicaState::kSucceeded, ReplicaState::kFailed});
+    return is_over ? FailBecauseOf(context, type, failed) : void();
+  }
   if (!Decides(context, type) || !AllWorkersOver(context)) return;
   const bool some_suffice = context.job.spec.success_policy != kSuccessAllWorkers &&
                             context.replicas.Count(type, ReplicaState::kSucceeded) > 0;
@@ -136,12 +199,14 @@ void JudgeAsV19(Context& context, const std::string& type,
 }  // namespace
 
 void JudgeReplicas(Context& context) {
+  if (HasRules(context)) JudgeByRules(context);
+  if (IsFinished(context.plan.status)) return;
   std::optional<Condition> restarting;
   for (const Condition& condition : context.plan.status.conditions) {
     if (condition.type == kRestarting) restarting = condition;
   }
   for (const auto& [type, spec] : *context.job.spec.replicas) {
-    if (!IsKnownReplicaType(type)) continue;
+    if (!IsJudged(context, type)) continue;
     if (context.options.compat_v19) {
       JudgeAsV19(context, type, restarting);
     } else {

@@ -20,6 +20,7 @@ namespace runtime {
 namespace {
 
 constexpr size_t kMostWaiting = 64;  // accepted connections that no thread answers yet
+constexpr int kBacklog = 256;        // connections that nobody has accepted yet
 
 // Whether this machine can listen on [::]; containers without IPv6 cannot.
 bool HasIpv6() {
@@ -95,7 +96,8 @@ class HttpEndpoint::Server {
     server_.set_read_timeout(std::chrono::seconds(2));
     server_.set_write_timeout(std::chrono::seconds(5));
     server_.set_payload_max_length(1024);
-    server_.set_socket_options([](socket_t socket) {
+    server_.set_socket_options([this](socket_t socket) {
+      socket_ = socket;
       const int yes = 1;
       const int no = 0;
       // Not SO_REUSEPORT, the library's own choice: two processes would each get half the requests.
@@ -131,7 +133,8 @@ class HttpEndpoint::Server {
     } else {
       port_ = server_.bind_to_port(host, address.port) ? address.port : -1;
     }
-    return port_ > 0;
+    // The library's own 5 are soon full. Who comes then is asked again, 1 to 31 s later.
+    return port_ > 0 && ::listen(socket_, kBacklog) == 0;
   }
 
   void Serve() {
@@ -145,6 +148,7 @@ class HttpEndpoint::Server {
 
  private:
   httplib::Server server_;
+  socket_t socket_ = INVALID_SOCKET;  // the one that was made last, which is the one that is bound
   int port_ = 0;
   std::atomic<bool> has_ended_ = false;
   std::thread thread_;

@@ -6,6 +6,7 @@
 #include "base/json_read.h"
 #include "base/log.h"
 #include "base/str_cat.h"
+#include "operator/kube/request.h"
 
 namespace runtime {
 namespace {
@@ -19,15 +20,10 @@ constexpr absl::Duration kShortestTimeout = absl::Minutes(5);
 // Then the continue token or the resourceVersion is given up, whatever the error says.
 constexpr int kMostFailures = 5;
 
-std::string_view GroupOf(const kube::Resource& resource) {
-  const size_t slash = resource.group_version.find('/');
-  return slash == std::string_view::npos ? "" : resource.group_version.substr(0, slash);
-}
-
 }  // namespace
 
 std::string AdviceFor(const absl::Status& status, const WatcherOptions& options) {
-  const std::string_view group = GroupOf(options.resource);
+  const std::string_view group = kube::GroupOf(options.resource);
   switch (status.code()) {
     case absl::StatusCode::kUnauthenticated:
       return "the API server does not accept the credentials: check the kubeconfig, or that the "

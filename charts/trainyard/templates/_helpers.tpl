@@ -128,6 +128,9 @@ capabilities: {drop: [ALL]}
   resources: [secrets]  # of jobs whose tasks speak TLS; get: only where a name is taken
   verbs: [get, create]
 - apiGroups: [""]
+  resources: [persistentvolumeclaims]  # of volumeClaimTemplates; delete: only where whenScaled says so
+  verbs: [get, create, delete]
+- apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]
 {{- with include "trainyard.gang" . }}

@@ -30,8 +30,8 @@ class ClusterCommands {
 
  private:
   using Body = std::function<int(const Cluster&)>;
-  // `job`: takes the name of one, and not --all-namespaces.
   void AddOutput(CLI::App* command);
+  // `job`: takes the name of one, and not --all-namespaces.
   CLI::App* Add(CLI::App& app, const char* name, const char* help, bool job, Body body);
 
   ConnectionFlags connection_;

@@ -119,14 +119,14 @@ std::string UnreadyPods(const JobPicture& picture) {
   std::vector<std::string> names;
   for (const Json& pod : picture.pods) {
     if (base::StringAt(base::At(pod, "status"), "phase") != "Running") continue;
-    if (!IsTrue(pod, "Ready")) names.push_back(ObjectName(pod));
+    if (!IsReady(pod)) names.push_back(ObjectName(pod));
   }
   return absl::StrJoin(names, ", ");
 }
 
 // A refusal that the operator takes for a passing one leaves no trace on the job.
 void AddMissingPods(const JobPicture& picture, std::vector<Finding>& findings) {
-  const auto started = ReadTime(base::At(picture.job, "status"), "startTime");
+  const auto started = base::TimeAt(base::At(picture.job, "status"), "startTime");
   if (!started || picture.now - *started < kTimeToMakePods) return;
   for (const Finding& finding : findings) {
     if (!finding.past) return;
@@ -187,19 +187,10 @@ const Json& NewestEvent(const JobPicture& picture, std::string_view kind, std::s
 
 absl::Time TimeOfEvent(const Json& event) {
   for (const char* key : {"lastTimestamp", "eventTime", "firstTimestamp"}) {
-    if (const auto time = ReadTime(event, key)) return *time;
+    if (const auto time = base::TimeAt(event, key)) return *time;
   }
-  return ReadTime(base::At(event, "metadata"), "creationTimestamp").value_or(absl::InfinitePast());
-}
-
-std::optional<absl::Time> ReadTime(const Json& object, std::string_view key) {
-  absl::Time time;
-  std::string error;
-  const std::string text = base::StringAt(object, key);
-  if (text.empty() || !absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
-    return std::nullopt;
-  }
-  return time;
+  return base::TimeAt(base::At(event, "metadata"), "creationTimestamp")
+      .value_or(absl::InfinitePast());
 }
 
 int IntAt(const Json& object, std::string_view key, int otherwise) {

@@ -1,3 +1,5 @@
+// One file although it is long: half of it is the table of all causes, beside the builders of
+// objects that the table and every other case speak in.
 #include "operator/cli/cluster/diagnosis.h"
 
 #include <gmock/gmock.h>
@@ -465,6 +467,10 @@ TEST(DiagnosisTest, ATaintedNodeThatWouldFitIsTheCauseAndNotTheOthers) {
   Json too_many = wants;
   too_many["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 8;
   EXPECT_EQ(cause(too_many, {Node({}, gpu, taint), Node({}, none, {})}, few), "GpuShortage");
+  Json too_many_at_first = wants;
+  too_many_at_first["initContainers"] = Json::array({too_many["containers"][0]});
+  EXPECT_EQ(cause(too_many_at_first, {Node({}, gpu, taint), Node({}, none, {})}, few),
+            "GpuShortage");
   wants["tolerations"] = Json::array({Json{{"key", "nvidia.com/gpu"}, {"operator", "Exists"}}});
   EXPECT_EQ(cause(wants, {Node({}, gpu, taint), Node({}, none, {})}, few), "GpuShortage");
 

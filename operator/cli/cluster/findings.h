@@ -1,7 +1,6 @@
 // The parts that a diagnosis is made of: each reads one kind of object. PURE.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +36,6 @@ const Json& NewestEvent(const JobPicture& picture, std::string_view kind, std::s
                         const std::vector<std::string_view>& reasons);
 // When the event was last seen; InfinitePast when it does not say.
 absl::Time TimeOfEvent(const Json& event);
-std::optional<absl::Time> ReadTime(const Json& object, std::string_view key);
 
 // object[key] if it is an integer.
 int IntAt(const Json& object, std::string_view key, int otherwise = 0);

@@ -1,4 +1,6 @@
 // What the conditions of a job and the events about it tell.
+#include <optional>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -87,7 +89,7 @@ std::optional<Finding> NotSeen(const std::string& object, const JobPicture& pict
     return MakeFinding(Cause::kManagedElsewhere, object, "runPolicy.managedBy: " + managed_by);
   }
   if (!base::ArrayAt(base::At(picture.job, "status"), "conditions").empty()) return std::nullopt;
-  const auto created = ReadTime(base::At(picture.job, "metadata"), "creationTimestamp");
+  const auto created = base::TimeAt(base::At(picture.job, "metadata"), "creationTimestamp");
   if (created && picture.now - *created < kTimeToBeSeen) return std::nullopt;
   return MakeFinding(Cause::kNotSeen, object, "");
 }

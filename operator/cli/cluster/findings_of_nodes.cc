@@ -1,32 +1,15 @@
 // Which nodes a pod would fit on by what they are: their labels, their taints, and all that they
 // have (not what is free of it, which the scheduler alone knows).
-#include <map>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json_read.h"
+#include "operator/api/pod_requests.h"
 #include "operator/api/quantity.h"
 #include "operator/cli/cluster/findings.h"
 
 namespace tfjob {
 namespace {
-
-// What the pod's containers ask for together.
-std::map<std::string, double> RequestsOf(const Json& pod) {
-  std::map<std::string, double> out;
-  for (const Json& container : base::ArrayAt(base::At(pod, "spec"), "containers")) {
-    Json wanted = Json::object();
-    for (const char* key : {"limits", "requests"}) {  // a request counts before a limit
-      const Json& given = base::At(container, "resources", key);
-      if (given.is_object()) wanted.update(given);
-    }
-    for (const auto& [name, amount] : wanted.items()) {
-      out[name] += ParseQuantity(base::Scalar(amount)).value_or(0);
-    }
-  }
-  return out;
-}
 
 bool HasAllLabels(const Json& node, const Json& selector) {
   if (!selector.is_object()) return true;
@@ -37,7 +20,7 @@ bool HasAllLabels(const Json& node, const Json& selector) {
   return true;
 }
 
-bool HasAsMuch(const Json& node, const std::map<std::string, double>& requests) {
+bool HasAsMuch(const Json& node, const Amounts& requests) {
   const Json& allocatable = base::At(node, "status", "allocatable");
   for (const auto& [name, amount] : requests) {
     const double has = ParseQuantity(base::Scalar(base::At(allocatable, name))).value_or(0);
@@ -79,7 +62,7 @@ std::string TaintsThatKeepItOff(const Json& pod, const std::vector<Json>& nodes)
   if (base::At(affinity, "requiredDuringSchedulingIgnoredDuringExecution").is_object()) {
     return "";  // not judged here
   }
-  const std::map<std::string, double> requests = RequestsOf(pod);
+  const Amounts requests = RequestsOfPod(pod);
   std::vector<std::string> tainted;
   for (const Json& node : nodes) {
     if (!HasAllLabels(node, base::At(pod, "spec", "nodeSelector")) || !HasAsMuch(node, requests)) {

@@ -62,7 +62,7 @@ class PodReader {
   // A pod that is being deleted is no news, unless it never goes.
   bool Leaves() {
     const Json& metadata = base::At(pod_, "metadata");
-    const auto deletion = ReadTime(metadata, "deletionTimestamp");
+    const auto deletion = base::TimeAt(metadata, "deletionTimestamp");
     const bool lost = base::StringAt(status_, "reason") == "NodeLost" ||
                       base::StringAt(ConditionOf(pod_, "Ready"), "reason") == "NodeNotReady";
     if (lost) {
@@ -182,7 +182,7 @@ class PodReader {
       out_.push_back(FindingOfScheduling(pod_, words, picture_));
       return;
     }
-    const auto created = ReadTime(base::At(pod_, "metadata"), "creationTimestamp");
+    const auto created = base::TimeAt(base::At(pod_, "metadata"), "creationTimestamp");
     if (!base::StringAt(base::At(pod_, "spec"), "nodeName").empty()) return;
     if (!created || picture_.now - *created > kTimeToBePlaced) Add(Cause::kNoReason, "");
   }

@@ -1,5 +1,7 @@
 // What the scheduler's words mean: "0/3 nodes are available: 1 node(s) had untolerated taint
 // {dedicated: infra}, 2 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available: …".
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/json_read.h"

@@ -1,34 +1,19 @@
 #include "operator/cli/cluster/job_row.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/json_read.h"
 #include "operator/api/names.h"
+#include "operator/api/shown.h"
 #include "operator/cli/cluster/findings.h"
 
 namespace tfjob {
-namespace {
-
-// Where it comes in a list of types.
-int Order(const std::string& type) {
-  constexpr std::array<const char*, 5> kOrder = {kChief, kMaster, kPs, kWorker, kEvaluator};
-  const auto found =
-      std::find_if(kOrder.begin(), kOrder.end(), [&](const char* name) { return type == name; });
-  return static_cast<int>(found - kOrder.begin());
-}
-
-}  // namespace
 
 std::string StateOf(const Json& job) {
   if (!base::StringAt(base::At(job, "metadata"), "deletionTimestamp").empty()) return "Deleting";
-  for (const char* type : {kFailed, kSucceeded, kSuspended, kBlocked, kQueued, kRestarting,
-                           kStalled, kRunning, kCreated}) {
-    if (IsTrue(job, type)) return type;
-  }
-  return "New";
+  return ShownState([&](const char* type) { return IsTrue(job, type); });
 }
 
 std::string ProgressOf(const Json& job) {
@@ -49,7 +34,7 @@ std::vector<ReplicaCounts> ReplicasOf(const Json& job) {
                    .succeeded = IntAt(status, "succeeded")});
   }
   std::sort(out.begin(), out.end(), [](const ReplicaCounts& a, const ReplicaCounts& b) {
-    return std::make_pair(Order(a.type), a.type) < std::make_pair(Order(b.type), b.type);
+    return std::make_pair(TypeRank(a.type), a.type) < std::make_pair(TypeRank(b.type), b.type);
   });
   return out;
 }
@@ -89,7 +74,7 @@ std::string ShortDuration(absl::Duration duration) {
 }
 
 std::string AgeText(const Json& object, std::string_view key, absl::Time now) {
-  const auto since = ReadTime(object, key);
+  const auto since = base::TimeAt(object, key);
   return since ? ShortDuration(now - *since) : "-";
 }
 
