@@ -62,6 +62,24 @@ def deleted_pod_is_replaced_whatever_its_exit_code(t):
 
 
 @case()
+def job_ends_though_the_sidecar_of_a_mesh_runs_on(t):
+    """kubeflow#3935, trainer#1148: the proxy that Istio puts into each pod never ends by itself."""
+    job = tfjob(PS=1, Worker=(2, 'ExitCode'), spec={'successPolicy': 'AllWorkers'}, policy={'cleanPodPolicy': 'Running'})
+    for replica in job['spec']['tfReplicaSpecs'].values():
+        replica['template']['spec']['containers'].append({'name': 'istio-proxy', 'image': 'istio/proxyv2:1'})
+    t.create(job)
+    t.wait_running('j-ps-0', 'j-worker-0', 'j-worker-1')
+    t.exit('j-worker-0', 137, others=None)
+    t.wait('another worker 0', lambda: len(t.made('pods', 'j-worker-0')) == 2)
+    t.wait_running('j-worker-0')
+    t.exit('j-worker-0', 0, others=None)
+    t.wait_counts('Worker', succeeded=1, active=1)
+    t.exit('j-worker-1', 0, others=None)
+    t.wait_for('Succeeded')
+    t.wait_pods()  # their proxies ran
+
+
+@case()
 def dynamic_worker_may_go(t):
     """trainer#1452."""
     t.create(tfjob(PS=1, Worker=3, spec={'enableDynamicWorker': True}))

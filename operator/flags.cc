@@ -230,6 +230,24 @@ Flag RetryableExitCodesFlag(OperatorOptions* o) {
           }};
 }
 
+Flag SidecarsFlag(OperatorOptions* o) {
+  return {Flag::Kind::kValue,
+          absl::StrCat("containers that never end by themselves; a pod is judged by all others: it "
+                       "has ended when they have. Default: ",
+                       absl::StrJoin(kKnownSidecars, ","), "; empty: none"),
+          [o](const std::string& value) {
+            o->sidecar_containers.clear();
+            for (const absl::string_view name : absl::StrSplit(value, ',', absl::SkipEmpty())) {
+              if (name == kContainerName) {
+                return Bad(value,
+                           "names of containers beside tensorflow, by which pods are judged");
+              }
+              o->sidecar_containers.emplace(name);
+            }
+            return absl::OkStatus();
+          }};
+}
+
 Flag CompatFlag(OperatorOptions* o) {
   return {Flag::Kind::kValue, "v1.9: behave as training-operator v1.9, even where that hurts",
           [o](const std::string& value) {
@@ -293,6 +311,7 @@ void AddOwnFlags(OperatorOptions* o, Pending* pending, Flags& flags) {
       "pods and services also get the labels of tf-operator and of training-operator up to v1.5: "
       "group-name, [tf-]job-name, [tf-]replica-type, [tf-]replica-index, [tf-]job-role");
   flags["retryable-exit-codes"] = RetryableExitCodesFlag(o);
+  flags["sidecar-containers"] = SidecarsFlag(o);
   flags["log-format"] = LogFormatFlag(o);
   flags["log-level"] = LogLevelFlag(o);
   flags["gang-scheduler-name"] = GangFlag(o);

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/log.h"
+#include "operator/api/names.h"
 #include "operator/api/task_tls.h"
 
 namespace tfjob {
@@ -51,6 +52,8 @@ struct OperatorOptions {
   bool legacy_labels = false;
   // The exit codes after which policy ExitCode restarts a pod; empty: all from 128 on.
   std::set<int> retryable_exit_codes;
+  // Containers without which pods are judged; see PodViewOf. Not with compat_v19.
+  std::set<std::string> sidecar_containers{kKnownSidecars.begin(), kKnownSidecars.end()};
 
   // Repositories of images whose jobs speak TLS between their tasks unless an annotation says
   // otherwise. Empty: only jobs whose annotation asks for it.

@@ -81,6 +81,15 @@ TEST(Flags, TakeTheLabelsAndExitCodesOfOldOperators) {
       IsEmpty());
 }
 
+TEST(Flags, NameContainersThatNeverEnd) {
+  EXPECT_TRUE(Parse({})->sidecar_containers.contains("istio-proxy"));
+  EXPECT_THAT(Parse({"--sidecar-containers", "logs,proxy"})->sidecar_containers,
+              ElementsAre("logs", "proxy"));
+  EXPECT_THAT(Parse({"--sidecar-containers="})->sidecar_containers, IsEmpty());
+  EXPECT_THAT(Parse({"--sidecar-containers=proxy,tensorflow"}).status().message(),
+              HasSubstr("beside tensorflow"));
+}
+
 TEST(Flags, TakeWhatTfOperatorTakes) {
   const auto options =
       Parse({"-threadiness", "10", "--qps", "5", "--burst", "10", "--monitoring-port", "8443",

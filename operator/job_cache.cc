@@ -24,9 +24,9 @@ bool InNamespace(const std::string& key, const std::string& ns) {
 }
 
 template <typename View>
-View ViewOf(const Json& object) {
+View ViewOf(const Json& object, const JobCacheOptions& options) {
   if constexpr (std::is_same_v<View, PodView>) {
-    return PodViewOf(object);
+    return PodViewOf(object, options.sidecars);
   } else if constexpr (std::is_same_v<View, ServiceView>) {
     return ServiceViewOf(object);
   } else {
@@ -271,7 +271,7 @@ class JobCache::ChildSink : public runtime::WatchSink {
   void OnObject(kube::Json& object) override {
     const std::string key = JobKeyOf(object);
     if (key.empty()) return;
-    View view = ViewOf<View>(object);
+    View view = ViewOf<View>(object, cache_.options_);
     bool changed = false;
     runtime::Priority priority = runtime::Priority::kNormal;
     {
@@ -291,7 +291,8 @@ class JobCache::ChildSink : public runtime::WatchSink {
     // The last state of a pod comes with the deletion, and only there if the watch skipped it.
     std::optional<View> succeeded;
     if constexpr (std::is_same_v<View, PodView>) {
-      if (PodView last = PodViewOf(object); last.phase == PodPhase::kSucceeded) {
+      if (PodView last = PodViewOf(object, cache_.options_.sidecars);
+          last.phase == PodPhase::kSucceeded) {
         succeeded = std::move(last);
       }
     }
@@ -458,7 +459,7 @@ void JobCache::Note(const Json& object, View view) {
   absl::MutexLock lock(&mutex_);
   StoreChild<View>(entries_[key], std::move(view), ResourceVersionOf(object), /*own=*/true);
 }
-void JobCache::NotePod(const Json& pod) { Note<PodView>(pod, PodViewOf(pod)); }
+void JobCache::NotePod(const Json& pod) { Note<PodView>(pod, PodViewOf(pod, options_.sidecars)); }
 void JobCache::NoteService(const Json& service) {
   Note<ServiceView>(service, ServiceViewOf(service));
 }

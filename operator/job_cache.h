@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct JobCacheOptions {
   ParseOptions parse;
   // A pod that succeeded and is gone still counts until the job's status says so. v1.9 forgets it.
   bool remember_succeeded = true;
+  // Containers without which pods are judged, see PodViewOf.
+  std::set<std::string> sidecars;
   // Called with each job key that a change concerns, on the thread that reports the change. High:
   // pods of a job that goes on have changed. Low: children of one that has finished.
   std::function<void(const std::string& key, runtime::Priority priority)> on_change;

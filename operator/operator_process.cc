@@ -128,6 +128,7 @@ class Process {
     JobCacheOptions out;
     out.remember_succeeded = !options_.compat_v19;
     out.parse.flat_run_policy = !options_.compat_v19;
+    if (!options_.compat_v19) out.sidecars = options_.sidecar_containers;
     out.on_change = [this](const std::string& key, runtime::Priority priority) {
       if (leading_) queue_->Add(key, priority);
     };

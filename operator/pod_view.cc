@@ -50,6 +50,33 @@ PodPhase PhaseOf(const std::string& name) {
   return PodPhase::kPending;
 }
 
+// What the containers of `pod` but its sidecars have come to; nullopt where it has no sidecar, or
+// one of the others runs or will be started again.
+std::optional<PodPhase> PhaseWithout(const std::set<std::string>& sidecars, const Json& pod,
+                                     PodPhase phase) {
+  if (sidecars.empty() || (phase != PodPhase::kRunning && phase != PodPhase::kFailed)) return {};
+  const std::string policy = base::StringAt(base::At(pod, "spec"), "restartPolicy");
+  const bool runs = phase == PodPhase::kRunning;
+  if (runs && policy == kRestartAlways) return {};
+  bool has_sidecar = false;
+  bool has_ended = false;
+  bool failed = false;
+  for (const Json& status : base::ArrayAt(base::At(pod, "status"), "containerStatuses")) {
+    if (sidecars.contains(base::StringAt(status, "name"))) {
+      has_sidecar = true;
+      continue;
+    }
+    const Json& terminated = base::At(status, "state", "terminated");
+    if (!terminated.is_object()) return {};
+    const bool well = Number(terminated, "exitCode") == 0;
+    if (!well && runs && policy == kRestartOnFailure) return {};
+    has_ended = true;
+    failed = failed || !well;
+  }
+  if (!has_sidecar || !has_ended) return {};
+  return failed ? PodPhase::kFailed : PodPhase::kSucceeded;
+}
+
 bool IsTrouble(const std::string& waiting_reason) {
   return !waiting_reason.empty() && waiting_reason != "ContainerCreating" &&
          waiting_reason != "PodInitializing";
@@ -108,7 +135,7 @@ void ReadConditions(const Json& conditions, PodView& view) {
 
 }  // namespace
 
-PodView PodViewOf(const Json& pod) {
+PodView PodViewOf(const Json& pod, const std::set<std::string>& sidecars) {
   PodView view;
   ReadMetadata(pod, view);
   view.creation_time = base::TimeAt(base::At(pod, "metadata"), "creationTimestamp");
@@ -121,6 +148,10 @@ PodView PodViewOf(const Json& pod) {
   view.task_tls = HasTaskTls(pod);
   const Json& status = base::At(pod, "status");
   view.phase = PhaseOf(base::StringAt(status, "phase"));
+  if (const auto own = PhaseWithout(sidecars, pod, view.phase)) {
+    view.sidecar_runs = view.phase == PodPhase::kRunning;
+    view.phase = *own;
+  }
   view.reason = base::StringAt(status, "reason");
   // On the node's own network the IP is the node's, and its ports are not the job's alone.
   if (!base::BoolAt(base::At(pod, "spec"), "hostNetwork")) {

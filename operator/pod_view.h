@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -12,7 +13,10 @@
 
 namespace tfjob {
 
-PodView PodViewOf(const Json& pod);
+// `sidecars`: names of containers without which a pod is judged: it has succeeded or failed when
+// all others have ended and its restart policy starts none of them again. A sidecar as Kubernetes
+// knows it, an init container that is restarted always, needs no name here.
+PodView PodViewOf(const Json& pod, const std::set<std::string>& sidecars = {});
 ServiceView ServiceViewOf(const Json& service);
 
 // "Pending", as the API server writes it.

@@ -45,6 +45,51 @@ TEST(PodViewOf, ReadsWhatDecisionsNeed) {
   EXPECT_EQ(ResourceVersionOf(Pod()), 42u);
 }
 
+TEST(PodViewOf, JudgesAPodWithoutItsSidecars) {
+  constexpr int kRuns = -1;
+  const struct {
+    const char* policy;
+    const char* phase;
+    int tensorflow, helper, proxy;  // exit codes
+    PodPhase judged;
+    bool sidecar_runs;
+  } kCases[] = {
+      {"Never", "Running", kRuns, 0, kRuns, PodPhase::kRunning, false},
+      {"Never", "Running", 0, kRuns, kRuns, PodPhase::kRunning, false},
+      {"Never", "Running", 0, 0, kRuns, PodPhase::kSucceeded, true},
+      {"Never", "Running", 137, 0, kRuns, PodPhase::kFailed, true},
+      {"Never", "Running", 0, 1, kRuns, PodPhase::kFailed, true},
+      {"OnFailure", "Running", 0, 0, kRuns, PodPhase::kSucceeded, true},
+      {"OnFailure", "Running", 1, 0, kRuns, PodPhase::kRunning, false},
+      {"Always", "Running", 0, 0, kRuns, PodPhase::kRunning, false},
+      {"Never", "Failed", 0, 0, 143, PodPhase::kSucceeded, false},
+      {"Never", "Failed", 3, 0, 0, PodPhase::kFailed, false},
+      {"Always", "Failed", 1, 0, 0, PodPhase::kFailed, false},
+      {"Never", "Pending", 0, 0, kRuns, PodPhase::kPending, false},
+  };
+  for (const auto& c : kCases) {
+    const auto container = [](const char* name, int code) -> Json {
+      const Json runs = {{"running", Json::object()}};
+      const Json ended = {{"terminated", {{"exitCode", code}, {"reason", "why"}}}};
+      return {{"name", name}, {"state", code == kRuns ? runs : ended}};
+    };
+    const Json pod = {{"spec", {{"restartPolicy", c.policy}}},
+                      {"status",
+                       {{"phase", c.phase},
+                        {"containerStatuses",
+                         {container("tensorflow", c.tensorflow), container("helper", c.helper),
+                          container("proxy", c.proxy)}}}}};
+    const PodView view = PodViewOf(pod, {"proxy"});
+    EXPECT_EQ(view.phase, c.judged) << pod;
+    EXPECT_EQ(view.sidecar_runs, c.sidecar_runs) << pod;
+    EXPECT_EQ(view.end_reason, c.judged == PodPhase::kFailed ? "why" : "") << pod;
+    EXPECT_EQ(PhaseName(PodViewOf(pod).phase), c.phase) << "where nothing is known of sidecars";
+  }
+  const Json alone = Json::parse(R"({"status": {"phase": "Running", "containerStatuses": [
+      {"name": "proxy", "state": {"running": {}}}]}})");
+  EXPECT_EQ(PodViewOf(alone, {"proxy"}).phase, PodPhase::kRunning);
+}
+
 TEST(PodViewOf, KnowsItsIpButNotThatOfItsNode) {
   Json pod = Pod();
   EXPECT_EQ(PodViewOf(pod).ip, "");

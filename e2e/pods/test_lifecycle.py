@@ -64,6 +64,17 @@ def test_sidecar_of_kubernetes_ends_with_its_pod(space):
     assert proxy.state.terminated, proxy.state
 
 
+def test_sidecar_that_never_ends_holds_no_job_up(space):
+    """The same as an ordinary container, as Istio puts it into pods where sidecars of Kubernetes' own kind are off."""
+    job = manifests.small('proxied', 200, workers=1, cpu=None, cleanPodPolicy='Running')
+    job['spec']['tfReplicaSpecs']['Worker']['template']['spec']['containers'].append({
+        'name': 'istio-proxy', 'image': space.stage.trainer_image,
+        'args': ['--job_name=ps', '--task_index=0', '--ps_hosts=localhost:2300', '--worker_hosts=localhost:2301']})
+    name = space.apply(job)
+    space.wait_for(name, 'Succeeded')
+    space.wait('the pods to be gone: one of a proxy that runs, too', lambda: not space.pods(name))
+
+
 def test_finished_job_expires(space):
     name = space.apply(manifests.small('brief', 200, cpu=None, ttlSecondsAfterFinished=3))
     space.wait('the job to run', lambda: 'Running' in space.conditions(name) or not space.job(name))

@@ -3,6 +3,7 @@
 // v1.9.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -44,6 +45,11 @@ inline constexpr char kEvaluator[] = "Evaluator";
 inline constexpr char kMaster[] = "Master";
 inline constexpr char kPs[] = "PS";
 inline constexpr char kWorker[] = "Worker";
+
+// Containers that service meshes and their like put into pods, and that run until the pod is
+// deleted: of Istio, Linkerd, Kuma, Consul, Dapr and Vault.
+inline constexpr std::array<std::string_view, 6> kKnownSidecars = {
+    "istio-proxy", "linkerd-proxy", "kuma-sidecar", "consul-dataplane", "daprd", "vault-agent"};
 
 inline constexpr char kRestartAlways[] = "Always";
 inline constexpr char kRestartOnFailure[] = "OnFailure";

@@ -12,7 +12,7 @@ namespace {
 using Place = std::pair<std::string, int>;
 
 bool IsAlive(const PodView& pod) {
-  return pod.phase == PodPhase::kRunning || pod.phase == PodPhase::kPending;
+  return pod.phase == PodPhase::kRunning || pod.phase == PodPhase::kPending || pod.sidecar_runs;
 }
 
 void Delete(Context& context, const PodView& pod) {

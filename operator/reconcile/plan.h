@@ -28,6 +28,8 @@ struct PodView {
   std::string type;       // label replica-type: "worker"
   int index = -1;         // label replica-index
   PodPhase phase = PodPhase::kPending;
+  // Its phase is what its own containers have come to; a sidecar that never ends still runs.
+  bool sidecar_runs = false;
   std::string reason;  // status.reason, e.g. Evicted
   std::optional<absl::Time> creation_time;
   std::optional<absl::Time> deletion_time;

@@ -130,6 +130,18 @@ TEST(CleanByType, LeavesThemWhereToldTo) {
   EXPECT_EQ(ServicesOf(old).size(), 2u);
 }
 
+TEST(CleanUp, TakesAPodWhoseSidecarRunsForOneThatRuns) {
+  for (const std::string policy : {kCleanNone, kCleanRunning, kCleanAll}) {
+    World world(MakeJob("j").Workers(2).AllWorkers().Clean(policy));
+    world.Pods(kWorker, 2, PodPhase::kSucceeded);
+    world.observed.pods[0].sidecar_runs = true;
+    world.Settle();
+    EXPECT_TRUE(world.Has(kSucceeded));
+    EXPECT_EQ(PodsOf(world).size(), policy == kCleanNone ? 2u : policy == kCleanAll ? 0u : 1u);
+    EXPECT_EQ(ServicesOf(world).size(), policy == kCleanNone ? 1u : 0u);
+  }
+}
+
 TEST(CleanByType, GoesBeforeTheJobsPolicy) {
   World world = Ended(MakeJob("j").Ps(1).Workers(3).Clean(kCleanRunning));
   SpecOf(world, kWorker).clean_pod_policy = kCleanNone;

@@ -109,6 +109,10 @@ constexpr std::array kWords = {
           "a smaller learning rate, or --clip_norm"},
     Words{Cause::kCrashLoop, "CrashLoop", "crashes again and again",
           "see why in its log: trainyard logs JOB"},
+    Words{Cause::kSidecarRuns, "SidecarRuns", "has run its program, and another container goes on",
+          "a pod ends when all of its containers have: make the other one a sidecar of Kubernetes' "
+          "own kind (an init container with restartPolicy: Always), or name it in the operator's "
+          "--sidecar-containers"},
     Words{Cause::kKilled, "Killed", "was killed by a signal",
           "137: the node ran out of memory, or somebody killed it; 143: it was told to end"},
     Words{Cause::kClusterTrouble, "ClusterTrouble",

@@ -50,6 +50,7 @@ enum class Cause {
   kBadData,       // exit code 3
   kNotANumber,    // exit code 4
   kCrashLoop,
+  kSidecarRuns,     // its program has ended, another container has not
   kKilled,          // by a signal, and not for memory
   kClusterTrouble,  // exit code 138
   kTaskFailed,      // any other exit code

@@ -96,6 +96,15 @@ Json Running(const Json& container) {
           {"containerStatuses", Json::array({container})}};
 }
 
+// The same with more containers, which run.
+Json Beside(const std::vector<std::string>& names, Json status) {
+  for (const std::string& name : names) {
+    status["containerStatuses"].push_back(
+        {{"name", name}, {"state", {{"running", {{"startedAt", kEarlier}}}}}});
+  }
+  return status;
+}
+
 Json FailedPod(const Json& container) {
   return {{"phase", "Failed"}, {"containerStatuses", Json::array({container})}};
 }
@@ -225,6 +234,14 @@ std::vector<Case> Cases() {
                                          "back-off 1m20s restarting failed container=tensorflow"),
                                  Ended(1, "Error"), 4)))},
         .logs = {{worker, "Traceback (most recent call last):\nKeyError: 'x'\n"}}}},
+      {"SidecarRuns",
+       Cause::kSidecarRuns,
+       "pod mine-worker-0",
+       "container logs runs",
+       "--sidecar-containers",
+       {.job = Job({True("Running", "TFJobRunning", "TFJob default/mine is running.")}),
+        .pods = {Pod(worker,
+                     Beside({"logs", "istio-proxy"}, Running(Container(Ended(0, "Completed")))))}}},
       {"BadArguments",
        Cause::kBadArguments,
        "pod mine-worker-0",

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/json_read.h"
+#include "operator/api/names.h"
 #include "operator/cli/cluster/findings.h"
 
 namespace tfjob {
@@ -154,7 +155,7 @@ class PodReader {
   void ReadEnd(const Json& container, const Json& ended, bool again) {
     const int code = IntAt(ended, "exitCode");
     const std::string reason = base::StringAt(ended, "reason");
-    if (code == 0 && !again) return;
+    if (code == 0 && !again) return ReadWhatGoesOn(container);
     const Cause kind = CauseOfExit(code, reason);
     std::string message = MessageOf(ended);
     const Cause cause = TellsOfDns(message)                   ? Cause::kDns
@@ -167,6 +168,18 @@ class PodReader {
     if (restarts > 0) absl::StrAppend(&says, " and was started again ", restarts, " times");
     if (!message.empty()) absl::StrAppend(&says, ": ", message);
     Add(cause, says);
+  }
+
+  // Where the program has ended well and the pod has not.
+  void ReadWhatGoesOn(const Json& ended) {
+    if (phase_ != "Running" || base::StringAt(ended, "name") != kContainerName) return;
+    for (const Json& other : base::ArrayAt(status_, "containerStatuses")) {
+      const std::string name = base::StringAt(other, "name");
+      const bool runs = base::At(other, "state", "running").is_object();
+      const bool known =
+          std::find(kKnownSidecars.begin(), kKnownSidecars.end(), name) != kKnownSidecars.end();
+      if (runs && !known) Add(Cause::kSidecarRuns, absl::StrCat("container ", name, " runs"));
+    }
   }
 
   void ReadPending() {
