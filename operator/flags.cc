@@ -235,7 +235,7 @@ Flag SidecarsFlag(OperatorOptions* o) {
   return {Flag::Kind::kValue,
           absl::StrCat("containers that never end by themselves; a pod is judged by all others: it "
                        "has ended when they have. Default: ",
-                       absl::StrJoin(kKnownSidecars, ","), "; empty: none"),
+                       absl::StrJoin(o->sidecar_containers, ","), "; empty: none"),
           [o](const std::string& value) {
             o->sidecar_containers.clear();
             for (const absl::string_view name : absl::StrSplit(value, ',', absl::SkipEmpty())) {
