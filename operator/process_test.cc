@@ -20,11 +20,7 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 constexpr char kLease[] = "1ca428e5.training-operator.kubeflow.org";
 
 OperatorOptions Options() {
-  OperatorOptions options;
-  options.metrics_address = "0";
-  options.health_address = "0";
-  options.leader_namespace = "system";
-  return options;
+  return {.metrics_address = "0", .health_address = "0", .leader_namespace = "system"};
 }
 
 Json Job(const std::string& name, int workers) {
