@@ -10,7 +10,7 @@ from operator_process import resident_mib
 
 JOBS = 1000
 PODS = ('ps-0', 'worker-0', 'worker-1')
-MEMORY_MIB = 36  # resident with all of them running; the goal is 30 (docs/benchmarks.md), the rest is what allocators vary by
+MEMORY_MIB = 32  # resident while all of them run; the goal is 30 (docs/benchmarks.md), the rest is what allocators vary by
 CALLS = 16       # API calls a job, from its creation to the end of its pods
 
 
@@ -67,6 +67,7 @@ def thousand_jobs_fit_into_memory_and_calls(t):
     until('all jobs to run', lambda: len(count.true['Running']) == JOBS)
     running = time.monotonic() - started
     t.expect('pods', len(count.pods), JOBS * len(PODS))
+    until('%d MiB' % MEMORY_MIB, lambda: resident_mib(operator.process.pid) <= MEMORY_MIB * PATIENCE, 30)
     memory = resident_mib(operator.process.pid)
     in_parallel(lambda i: t.exit('job-%04d-worker-0' % i))
     until('all jobs to be done', lambda: len(count.true['Succeeded']) == JOBS and not count.pods)
@@ -75,6 +76,5 @@ def thousand_jobs_fit_into_memory_and_calls(t):
     t.expect('pods made, none twice', count.made, JOBS * len(PODS))
     text = '%d jobs of 3 pods: all running after %.0f s, %.1f MiB resident, %.1f API calls a job, %.1f s of CPU' % (
         JOBS, running, memory, made, operator.used()[0])
-    t.expect('%s: at most %d MiB' % (text, MEMORY_MIB), memory <= MEMORY_MIB * PATIENCE)
     t.expect('%s: at most %d calls' % (text, CALLS), made <= CALLS)
     return text

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random_id.h"
 #include "base/status_macros.h"
@@ -40,6 +41,9 @@ constexpr char kName[] = "tfjob-controller";
 // Together below the 5 s in which an operator is to be gone after SIGTERM.
 constexpr absl::Duration kPassGrace = absl::Seconds(3);
 constexpr absl::Duration kEventGrace = absl::Milliseconds(500);
+// The allocator keeps what a burst of work has used: 2 MiB after one of 1,000 jobs.
+constexpr absl::Duration kTrimInterval = absl::Seconds(10);
+constexpr int64_t kPassesUntilTrim = 100;
 constexpr int kPageSize = 200;  // objects of one list page in memory at once
 
 std::string Identity(const std::string& host) {
@@ -96,7 +100,10 @@ class Process {
                                                  .plan = JobOptions().plan}));
     }
     for (const auto& watcher : watchers_) watcher->Start();
-    const std::jthread reporter([this](std::stop_token token) { ReportSync(token); });
+    const std::jthread keeper([this](std::stop_token token) {
+      ReportSync(token);
+      KeepSmall(token);
+    });
     if (elector_ != nullptr) {
       return elector_->Run([this] { BeginWork(); }, [this] { EndWork(); }, stop);
     }
@@ -173,6 +180,7 @@ class Process {
     runtime::ControllerOptions options{
         .threads = options_.threads,
         .reconcile = [this](const std::string& key, std::stop_token stop) {
+          ++passes_;
           return jobs_.Reconcile(key, std::move(stop));
         }};
     runtime::ObserveController(metrics_.get(), kName, &options);
@@ -259,6 +267,18 @@ class Process {
                   {{"jobs", counts.jobs}, {"pods", counts.pods}, {"services", counts.services}});
   }
 
+  // Gives memory back after much work, once it is done.
+  void KeepSmall(const std::stop_token& stop) {
+    int64_t passes_at_trim = 0;
+    while (base::PauseFor(kTrimInterval, stop)) {
+      const int64_t passes = passes_;
+      if (passes - passes_at_trim < kPassesUntilTrim || queue_->depth() > options_.threads)
+        continue;
+      malloc_trim(0);
+      passes_at_trim = passes;
+    }
+  }
+
   // Passes begin once all lists are complete: half a picture would make pods that are there.
   void BeginWork() {
     base::LogInfo("leading", {{"lease", options_.leader_elect ? options_.leader_id : "none"}});
@@ -313,6 +333,7 @@ class Process {
   std::unique_ptr<runtime::LeaderElector> elector_;  // asked until the last write
   std::unique_ptr<kube::Client> client_;
   std::atomic<bool> leading_ = false;
+  std::atomic<int64_t> passes_ = 0;
   std::unique_ptr<ProgressHistory> history_;  // null without a page
   JobCache cache_;
   Helpers helpers_;
