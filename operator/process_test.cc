@@ -16,7 +16,7 @@
 namespace tfjob {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kProcessPatience = absl::Seconds(30);
 constexpr char kLease[] = "1ca428e5.training-operator.kubeflow.org";
 
 OperatorOptions Options() {
@@ -46,7 +46,7 @@ class Running {
   ~Running() { stop_.request_stop(); }
   void Stop() { stop_.request_stop(); }
   absl::Status Wait() {
-    if (ended_.wait_for(absl::ToChronoSeconds(kPatience)) != std::future_status::ready) {
+    if (ended_.wait_for(absl::ToChronoSeconds(kProcessPatience)) != std::future_status::ready) {
       return absl::DeadlineExceededError("it goes on");
     }
     return ended_.get();
@@ -68,7 +68,7 @@ bool Await(kube::FakeApiServer& server, std::shared_ptr<kube::FakeApiServer> sha
     return found >= count;
   };
   std::stop_source stop;
-  const kube::WatchOptions options{.timeout = kPatience, .idle_timeout = kPatience};
+  const kube::WatchOptions options{.timeout = kProcessPatience, .idle_timeout = kProcessPatience};
   const absl::StatusOr<kube::ListPage> page = client->List(resource, "", {});
   if (!page.ok()) return false;
   kube::WatchOptions from = options;
@@ -89,7 +89,7 @@ TEST(Process, LeadsWorksAndHandsOverInTime) {
   server->Put(kube::kTfJobs, Job("before", 2));
   Running process(server, Options());
   ASSERT_TRUE(Await(*server, server, kube::kPods, 2, [](const Json&) { return true; }));
-  ASSERT_TRUE(server->WaitForWatches("tfjobs", 1, kPatience));
+  ASSERT_TRUE(server->WaitForWatches("tfjobs", 1, kProcessPatience));
   server->Put(kube::kTfJobs, Job("after", 3));
   ASSERT_TRUE(Await(*server, server, kube::kPods, 5, [](const Json&) { return true; }));
   const std::optional<Json> lease = server->Find(kube::kLeases, "system", kLease);
@@ -127,7 +127,7 @@ TEST(Process, AStandbyWritesNothingAndTakesOver) {
   Running first(server, Options());
   ASSERT_TRUE(Await(*server, server, kube::kLeases, 1, [](const Json&) { return true; }));
   Running second(server, Options());
-  ASSERT_TRUE(server->WaitForWatches("pods", 2, kPatience));
+  ASSERT_TRUE(server->WaitForWatches("pods", 2, kProcessPatience));
   server->Put(kube::kTfJobs, Job("one", 2));
   ASSERT_TRUE(Await(*server, server, kube::kPods, 2, [](const Json&) { return true; }));
   first.Stop();

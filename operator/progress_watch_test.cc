@@ -22,16 +22,16 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kGood[] = R"({"global_step":3,"last_step":9})";
-constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kAskPatience = absl::Seconds(30);
 
-class Server {
+class ProgressServer {
  public:
-  explicit Server(httplib::Server::Handler answer, const std::string& host = "127.0.0.1") {
+  explicit ProgressServer(httplib::Server::Handler answer, const std::string& host = "127.0.0.1") {
     server_.Get("/progress", std::move(answer));
     port_ = server_.bind_to_any_port(host);
     thread_ = std::thread([this] { server_.listen_after_bind(); });
   }
-  ~Server() {
+  ~ProgressServer() {
     while (!server_.is_running()) std::this_thread::yield();
     server_.stop();
     thread_.join();
@@ -98,7 +98,8 @@ std::string WhyNot(const std::string& answer) {
 }
 
 TEST(ProgressAsk, ReadsAnAnswer) {
-  const Server server([](const auto&, auto& response) { response.set_content(kGood, "a/b"); });
+  const ProgressServer server(
+      [](const auto&, auto& response) { response.set_content(kGood, "a/b"); });
   EXPECT_EQ(*AskOnce(server.port()), (Progress{.global_step = 3, .last_step = 9}));
 }
 
@@ -130,11 +131,11 @@ TEST(ProgressAsk, ReadsNoMoreThanIsAllowed) {
 
 TEST(ProgressAsk, FollowsNoRedirect) {
   std::atomic<bool> followed = false;
-  const Server other([&](const auto&, auto& response) {
+  const ProgressServer other([&](const auto&, auto& response) {
     followed = true;
     response.set_content(kGood, "a/b");
   });
-  const Server server([&](const auto&, auto& response) {
+  const ProgressServer server([&](const auto&, auto& response) {
     response.set_redirect(absl::StrCat("http://127.0.0.1:", other.port(), "/progress"));
   });
   EXPECT_EQ(AskOnce(server.port()).status().message(), "it answers HTTP 302");
@@ -177,7 +178,7 @@ class ProgressWatchTest : public ::testing::Test {
   bool AwaitNews(const std::string& key, int count) {
     absl::MutexLock lock(&mutex_);
     const auto there = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return news_[key] >= count; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&there), kPatience);
+    return mutex_.AwaitWithTimeout(absl::Condition(&there), kAskPatience);
   }
   int news(const std::string& key) {
     absl::MutexLock lock(&mutex_);
@@ -185,7 +186,7 @@ class ProgressWatchTest : public ::testing::Test {
   }
   template <typename Done>
   bool Await(Done done) {
-    const absl::Time deadline = absl::Now() + kPatience;
+    const absl::Time deadline = absl::Now() + kAskPatience;
     while (!done()) {
       if (absl::Now() > deadline) return false;
       absl::SleepFor(absl::Milliseconds(2));
@@ -201,7 +202,7 @@ class ProgressWatchTest : public ::testing::Test {
 TEST_F(ProgressWatchTest, TellsNewsAndNothingElse) {
   std::atomic<int> asked = 0;
   std::atomic<int> step = 1;
-  const Server server([&](const auto&, auto& response) {
+  const ProgressServer server([&](const auto&, auto& response) {
     ++asked;
     response.set_content(absl::StrCat("{\"global_step\":", step.load(), "}"), "a/b");
   });
@@ -221,7 +222,7 @@ TEST_F(ProgressWatchTest, TellsNewsAndNothingElse) {
 
 TEST_F(ProgressWatchTest, AsksNoMoreOftenThanItIsTold) {
   std::atomic<int> asked = 0;
-  const Server server([&](const auto&, auto& response) {
+  const ProgressServer server([&](const auto&, auto& response) {
     response.set_content(absl::StrCat("{\"global_step\":", ++asked, "}"), "a/b");
   });
   Begin();
@@ -240,7 +241,8 @@ TEST_F(ProgressWatchTest, AsksNoMoreOftenThanItIsTold) {
 
 TEST_F(ProgressWatchTest, OneThatHangsHoldsUpNoOther) {
   const RawServer hangs("HTTP/1.1 200 OK\r\n", /*closes=*/false);
-  const Server server([](const auto&, auto& response) { response.set_content(kGood, "a/b"); });
+  const ProgressServer server(
+      [](const auto&, auto& response) { response.set_content(kGood, "a/b"); });
   Begin();
   for (int i = 0; i < 20; ++i) Follow(absl::StrCat("hangs/", i), Target(hangs.port()));
   Follow("ns/j", Target(server.port()));
@@ -259,7 +261,7 @@ TEST_F(ProgressWatchTest, GivesUpAfterItsTimeAndTriesAgain) {
 
 TEST_F(ProgressWatchTest, GoesOnAfterAFailure) {
   std::atomic<bool> ready = false;
-  const Server server([&](const auto&, auto& response) {
+  const ProgressServer server([&](const auto&, auto& response) {
     if (ready) return response.set_content(kGood, "a/b");
     response.status = 503;
   });
@@ -272,7 +274,7 @@ TEST_F(ProgressWatchTest, GoesOnAfterAFailure) {
 
 TEST_F(ProgressWatchTest, BoundsHowOftenItAsksAltogether) {
   std::atomic<int> asked = 0;
-  const Server server([&](const auto&, auto& response) {
+  const ProgressServer server([&](const auto&, auto& response) {
     ++asked;
     response.set_content(kGood, "a/b");
   });
@@ -286,7 +288,7 @@ TEST_F(ProgressWatchTest, BoundsHowOftenItAsksAltogether) {
 
 TEST_F(ProgressWatchTest, AsksNobodyBeforeStartAndAfterStop) {
   std::atomic<int> asked = 0;
-  const Server server([&](const auto&, auto& response) {
+  const ProgressServer server([&](const auto&, auto& response) {
     ++asked;
     response.set_content(kGood, "a/b");
   });

@@ -7,13 +7,13 @@
 namespace tfjob {
 namespace {
 
-Condition True(const char* type) { return {.type = type, .status = kTrue}; }
+Condition Holds(const char* type) { return {.type = type, .status = kTrue}; }
 
 // A job of three workers that runs with one of them.
 TfJob OneOfThree() {
   TfJob job;
   job.spec.replicas = {{kWorker, {.replicas = 3}}};
-  job.status.conditions = {True(kCreated), True(kRunning)};
+  job.status.conditions = {Holds(kCreated), Holds(kRunning)};
   job.status.replica_statuses = {{kWorker, {.active = 1}}};
   return job;
 }
@@ -30,13 +30,13 @@ TEST(StatusChange, MorePodsThatRunAreOnlyCounters) {
 TEST(StatusChange, AConditionIsNewsButForRunningBeforeAllDo) {
   TfJob job = OneOfThree();
   const TfJobStatus running = job.status;
-  job.status.conditions = {True(kCreated)};
+  job.status.conditions = {Holds(kCreated)};
   EXPECT_TRUE(IsOnlyAboutCounters(job, running, /*is_first=*/false));
   TfJobStatus all = running;
   all.replica_statuses[kWorker].active = 3;
   EXPECT_FALSE(IsOnlyAboutCounters(job, all, /*is_first=*/false)) << "this is the last of it";
   TfJobStatus failed = running;
-  failed.conditions.push_back(True(kFailed));
+  failed.conditions.push_back(Holds(kFailed));
   EXPECT_FALSE(IsOnlyAboutCounters(job, failed, /*is_first=*/false));
 }
 

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<std::string> ProblemsOf(const Json& templates, const Json& retention = nullptr) {
+std::vector<std::string> ClaimProblems(const Json& templates, const Json& retention = nullptr) {
   Json worker = Json::parse(
       R"({"template": {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}})");
   worker["volumeClaimTemplates"] = templates;
@@ -30,25 +30,25 @@ std::vector<std::string> ProblemsOf(const Json& templates, const Json& retention
 }
 
 TEST(ClaimFields, AreTakenAsInAStatefulSet) {
-  EXPECT_THAT(ProblemsOf(Json::parse(R"([
+  EXPECT_THAT(ClaimProblems(Json::parse(R"([
       {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}, "spec": {}},
       {"metadata": {"name": "b", "labels": {"x": "y"}}, "spec": {"storageClassName": "fast"}}])"),
-                         {{"whenDeleted", "Delete"}, {"whenScaled", "Retain"}}),
+                            {{"whenDeleted", "Delete"}, {"whenScaled", "Retain"}}),
               IsEmpty());
 }
 
 TEST(ClaimFields, AreRefusedWhereTheyMakeNoSense) {
   constexpr char kPath[] = "spec.tfReplicaSpecs[Worker].volumeClaimTemplates";
-  EXPECT_THAT(ProblemsOf(Json::parse(R"([{"spec": {}}])")),
+  EXPECT_THAT(ClaimProblems(Json::parse(R"([{"spec": {}}])")),
               ElementsAre(HasSubstr(std::string(kPath) + "[0].metadata.name: Required value")));
-  EXPECT_THAT(ProblemsOf(Json::parse(R"([{"metadata": {"name": "A"}, "spec": {}}])")),
+  EXPECT_THAT(ClaimProblems(Json::parse(R"([{"metadata": {"name": "A"}, "spec": {}}])")),
               ElementsAre(HasSubstr("metadata.name: Invalid value")));
-  EXPECT_THAT(ProblemsOf(Json::parse(R"([{"metadata": {"name": "a"}, "spec": {}},
+  EXPECT_THAT(ClaimProblems(Json::parse(R"([{"metadata": {"name": "a"}, "spec": {}},
                                          {"metadata": {"name": "a"}, "spec": {}}])")),
               ElementsAre(HasSubstr("[1].metadata.name: Duplicate value")));
-  EXPECT_THAT(ProblemsOf(Json::parse(R"([{"metadata": {"name": "a"}}])")),
+  EXPECT_THAT(ClaimProblems(Json::parse(R"([{"metadata": {"name": "a"}}])")),
               ElementsAre(HasSubstr("[0].spec: Required value")));
-  EXPECT_THAT(ProblemsOf(Json::array(), {{"whenDeleted", "Keep"}}),
+  EXPECT_THAT(ClaimProblems(Json::array(), {{"whenDeleted", "Keep"}}),
               ElementsAre(HasSubstr("whenDeleted: Unsupported value")));
 }
 

@@ -13,10 +13,10 @@ namespace {
 
 using Errors = std::vector<FieldError>;
 
-constexpr char kPath[] = "spec.runPolicy.failurePolicy.rules";
+constexpr char kFailureRules[] = "spec.runPolicy.failurePolicy.rules";
 constexpr std::array<const char*, 4> kActions = {kFailJob, kRestartReplica, kRestartJob, kIgnore};
 
-FailureRule ReadRule(ObjectReader& rule) {
+FailureRule ReadFailureRule(ObjectReader& rule) {
   FailureRule out;
   out.action = rule.String("action");
   for (const std::string& type : rule.Strings("replicaTypes")) out.types.insert(type);
@@ -97,7 +97,7 @@ void CheckTypes(const std::string& path, const FailureRule& rule, const TfJobSpe
 
 std::vector<FailureRule> ReadFailurePolicy(ObjectReader policy) {
   std::vector<FailureRule> rules;
-  for (ObjectReader& rule : policy.Objects("rules")) rules.push_back(ReadRule(rule));
+  for (ObjectReader& rule : policy.Objects("rules")) rules.push_back(ReadFailureRule(rule));
   policy.WarnUnknown();
   return rules;
 }
@@ -124,7 +124,7 @@ Json FailurePolicyToJson(const std::vector<FailureRule>& rules) {
 void CheckFailurePolicy(const TfJobSpec& spec, Errors& errors) {
   for (size_t i = 0; i < spec.run_policy.failure_rules.size(); ++i) {
     const FailureRule& rule = spec.run_policy.failure_rules[i];
-    const std::string path = absl::StrCat(kPath, "[", i, "]");
+    const std::string path = absl::StrCat(kFailureRules, "[", i, "]");
     if (std::find(kActions.begin(), kActions.end(), rule.action) == kActions.end()) {
       errors.push_back(
           {path + ".action",

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Json JobWith(const Json& rules) {
+Json JobWithFailureRules(const Json& rules) {
   const Json pod = {{"spec", {{"containers", {{{"name", "tensorflow"}, {"image", "i"}}}}}}};
   return {{"apiVersion", kApiVersion},
           {"kind", kKind},
@@ -25,8 +25,8 @@ Json JobWith(const Json& rules) {
               {"Worker", {{"template", pod}, {"backoffLimit", 2}}}}}}}};
 }
 
-std::vector<std::string> ProblemsOf(const Json& rules) {
-  const ParsedTfJob parsed = FromJson(JobWith(rules));
+std::vector<std::string> FailureRuleProblems(const Json& rules) {
+  const ParsedTfJob parsed = FromJson(JobWithFailureRules(rules));
   std::vector<std::string> problems;
   for (const auto& errors : {parsed.errors, Validate(parsed.job)}) {
     for (const FieldError& error : errors) problems.push_back(ToString(error));
@@ -41,8 +41,8 @@ TEST(FailurePolicyFields, AreKeptAndComeBack) {
      "onPodConditions": [{"type": "DisruptionTarget"}, {"type": "Ready", "status": "False"}]},
     {"action": "RestartReplica", "onPodPending": {"timeoutSeconds": 300}},
     {"action": "Ignore"}])");
-  EXPECT_THAT(ProblemsOf(rules), IsEmpty());
-  TfJob job = FromJson(JobWith(rules)).job;
+  EXPECT_THAT(FailureRuleProblems(rules), IsEmpty());
+  TfJob job = FromJson(JobWithFailureRules(rules)).job;
   EXPECT_EQ(job.spec.replicas->at("Worker").backoff_limit, 2);
   EXPECT_EQ(FromJson(ToJson(job)).job, job);
   SetDefaults(job);
@@ -65,7 +65,7 @@ struct Mistake {
 class FailurePolicyMistakes : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(FailurePolicyMistakes, AreNamed) {
-  EXPECT_THAT(ProblemsOf(Json::array({Json::parse(GetParam().rule)})),
+  EXPECT_THAT(FailureRuleProblems(Json::array({Json::parse(GetParam().rule)})),
               ElementsAre(HasSubstr(GetParam().problem)));
 }
 

@@ -12,8 +12,8 @@ namespace tfjob {
 namespace {
 
 constexpr size_t kMaxLabel = 63;
-constexpr int kMaxPort = 65535;
-constexpr char kPath[] = "spec.network";
+constexpr int kLastPort = 65535;
+constexpr char kNetworkPath[] = "spec.network";
 
 bool HasHostPorts(const TfJobSpec& spec) {
   return spec.network.min_host_port && spec.network.max_host_port;
@@ -37,16 +37,16 @@ int64_t PortsNeeded(const TfJobSpec& spec) {
 }
 
 void CheckHostPorts(const TfJobSpec& spec, std::vector<FieldError>& errors) {
-  const std::string path = absl::StrCat(kPath, ".hostPorts");
+  const std::string path = absl::StrCat(kNetworkPath, ".hostPorts");
   const int min = spec.network.min_host_port.value_or(0);
   const int max = spec.network.max_host_port.value_or(0);
   if (!HasHostPorts(spec)) {
     errors.push_back({path, "needs min and max, e.g. {min: 20000, max: 29999}", "Required value"});
     return;
   }
-  if (min < 1 || max > kMaxPort || min > max) {
+  if (min < 1 || max > kLastPort || min > max) {
     errors.push_back({path,
-                      absl::StrCat(min, " to ", max, ": must be from 1 to ", kMaxPort,
+                      absl::StrCat(min, " to ", max, ": must be from 1 to ", kLastPort,
                                    ", and min not above max"),
                       "Invalid value"});
     return;
@@ -85,7 +85,7 @@ Json NetworkSpecToJson(const NetworkSpec& network) {
 void CheckNetworkSpec(const TfJobSpec& spec, std::vector<FieldError>& errors) {
   const NetworkSpec& network = spec.network;
   if (!network.subdomain.empty() && !IsDns1035Label(network.subdomain)) {
-    errors.push_back({absl::StrCat(kPath, ".subdomain"),
+    errors.push_back({absl::StrCat(kNetworkPath, ".subdomain"),
                       absl::StrCat("\"", network.subdomain,
                                    "\": should match: a DNS-1035 label must consist of lower case "
                                    "letters, digits and '-', begin with a letter, not end with '-' "
@@ -114,12 +114,12 @@ void LintNetwork(const TfJobSpec& spec, std::vector<FieldError>& warnings) {
     for (const char* field : {"hostname", "subdomain"}) {
       if (spec.network.subdomain.empty() || base::StringAt(pod, field).empty()) continue;
       warnings.push_back({absl::StrCat(path, ".", field),
-                          absl::StrCat("is overwritten because of ", kPath, ".subdomain"),
+                          absl::StrCat("is overwritten because of ", kNetworkPath, ".subdomain"),
                           "Warning"});
     }
   }
   if (on_host || !HasHostPorts(spec)) return;
-  warnings.push_back({absl::StrCat(kPath, ".hostPorts"),
+  warnings.push_back({absl::StrCat(kNetworkPath, ".hostPorts"),
                       "no template has hostNetwork: true, so none is given out", "Warning"});
 }
 

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // A ps and two workers on their nodes' network.
-Json JobWith(const Json& network, int workers = 2) {
+Json JobWithNetwork(const Json& network, int workers = 2) {
   const Json pod = Json::parse(R"({"spec": {"hostNetwork": true, "dnsPolicy":
       "ClusterFirstWithHostNet", "containers": [{"name": "tensorflow", "image": "i"}]}})");
   return {
@@ -27,8 +27,8 @@ Json JobWith(const Json& network, int workers = 2) {
          {{"PS", {{"template", pod}}}, {"Worker", {{"template", pod}, {"replicas", workers}}}}}}}};
 }
 
-std::vector<std::string> ProblemsOf(const Json& network, int workers = 2) {
-  const ParsedTfJob parsed = FromJson(JobWith(network, workers));
+std::vector<std::string> NetworkProblems(const Json& network, int workers = 2) {
+  const ParsedTfJob parsed = FromJson(JobWithNetwork(network, workers));
   std::vector<std::string> problems;
   for (const auto& errors : {parsed.errors, parsed.warnings, Validate(parsed.job)}) {
     for (const FieldError& error : errors) problems.push_back(ToString(error));
@@ -43,24 +43,24 @@ std::vector<std::string> WarningsOf(const Json& job) {
 }
 
 TEST(NetworkFields, AreTakenWhereTheyMakeSense) {
-  EXPECT_THAT(ProblemsOf({{"subdomain", "j"}}), IsEmpty());
-  EXPECT_THAT(ProblemsOf({{"hostPorts", {{"min", 20000}, {"max", 20003}}}}), IsEmpty());
+  EXPECT_THAT(NetworkProblems({{"subdomain", "j"}}), IsEmpty());
+  EXPECT_THAT(NetworkProblems({{"hostPorts", {{"min", 20000}, {"max", 20003}}}}), IsEmpty());
 }
 
 TEST(NetworkFields, AreRefusedWhereTheyMakeNone) {
-  EXPECT_THAT(ProblemsOf({{"subdomain", "a.b"}}),
+  EXPECT_THAT(NetworkProblems({{"subdomain", "a.b"}}),
               ElementsAre(HasSubstr("spec.network.subdomain: Invalid value")));
-  EXPECT_THAT(ProblemsOf({{"hostPorts", {{"min", 5}, {"max", 4}}}}),
+  EXPECT_THAT(NetworkProblems({{"hostPorts", {{"min", 5}, {"max", 4}}}}),
               ElementsAre(HasSubstr("5 to 4: must be from 1 to 65535")));
-  EXPECT_THAT(ProblemsOf({{"hostPorts", {{"min", 1}}}}), ElementsAre(HasSubstr("1 to 0")));
-  EXPECT_THAT(ProblemsOf({{"hostPorts", {{"min", 20000}, {"max", 20003}}}}, 3),
+  EXPECT_THAT(NetworkProblems({{"hostPorts", {{"min", 1}}}}), ElementsAre(HasSubstr("1 to 0")));
+  EXPECT_THAT(NetworkProblems({{"hostPorts", {{"min", 20000}, {"max", 20003}}}}, 3),
               ElementsAre(HasSubstr("too few ports")));
-  EXPECT_THAT(ProblemsOf({{"subDomain", "j"}}), ElementsAre(HasSubstr("subdomain")));
+  EXPECT_THAT(NetworkProblems({{"subDomain", "j"}}), ElementsAre(HasSubstr("subdomain")));
 }
 
 TEST(NetworkFields, CannotBeChanged) {
-  const TfJob before = FromJson(JobWith({{"subdomain", "a"}})).job;
-  const TfJob after = FromJson(JobWith({{"subdomain", "b"}})).job;
+  const TfJob before = FromJson(JobWithNetwork({{"subdomain", "a"}})).job;
+  const TfJob after = FromJson(JobWithNetwork({{"subdomain", "b"}})).job;
   EXPECT_THAT(ValidateUpdate(before, before), IsEmpty());
   ASSERT_EQ(ValidateUpdate(before, after).size(), 1u);
   EXPECT_EQ(ToString(ValidateUpdate(before, after)[0]),
@@ -68,14 +68,14 @@ TEST(NetworkFields, CannotBeChanged) {
 }
 
 TEST(NetworkFields, WarnOfWhatIsRarelyMeant) {
-  Json job = JobWith({{"subdomain", "j"}});
+  Json job = JobWithNetwork({{"subdomain", "j"}});
   EXPECT_THAT(WarningsOf(job), IsEmpty());
   Json& pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"];
   pod["subdomain"] = "mine";
   pod.erase("dnsPolicy");
   EXPECT_THAT(WarningsOf(job), ElementsAre(HasSubstr("hostNetwork: Warning: without dnsPolicy"),
                                            HasSubstr("template.spec.subdomain: Warning")));
-  Json none = JobWith({{"hostPorts", {{"min", 20000}, {"max", 20999}}}});
+  Json none = JobWithNetwork({{"hostPorts", {{"min", 20000}, {"max", 20999}}}});
   for (const char* type : {"PS", "Worker"}) {
     none["spec"]["tfReplicaSpecs"][type]["template"]["spec"].erase("hostNetwork");
   }
@@ -84,7 +84,8 @@ TEST(NetworkFields, WarnOfWhatIsRarelyMeant) {
 
 // Of every replica of a job with the given uid.
 std::set<int> PortsOf(const std::string& uid, int workers, int max) {
-  TfJob job = FromJson(JobWith({{"hostPorts", {{"min", 20000}, {"max", max}}}}, workers)).job;
+  TfJob job =
+      FromJson(JobWithNetwork({{"hostPorts", {{"min", 20000}, {"max", max}}}}, workers)).job;
   job.metadata.uid = uid;
   std::set<int> ports = {*HostPortOf(job, kPs, 0)};
   for (int i = 0; i < workers; ++i) ports.insert(*HostPortOf(job, kWorker, i));
@@ -102,7 +103,7 @@ TEST(HostPorts, AreDifferentWithinAJobAndInTheirRange) {
 }
 
 TEST(HostPorts, StayWhenTheJobIsScaled) {
-  Json manifest = JobWith({{"hostPorts", {{"min", 20000}, {"max", 29999}}}});
+  Json manifest = JobWithNetwork({{"hostPorts", {{"min", 20000}, {"max", 29999}}}});
   const TfJob job = FromJson(manifest).job;
   manifest["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 9;
   const TfJob scaled = FromJson(manifest).job;
@@ -111,7 +112,7 @@ TEST(HostPorts, StayWhenTheJobIsScaled) {
 }
 
 TEST(HostPorts, AreForPodsOnTheirNodesNetworkAlone) {
-  Json manifest = JobWith({{"hostPorts", {{"min", 20000}, {"max", 29999}}}});
+  Json manifest = JobWithNetwork({{"hostPorts", {{"min", 20000}, {"max", 29999}}}});
   manifest["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"].erase("hostNetwork");
   TfJob job = FromJson(manifest).job;
   EXPECT_EQ(HostPortOf(job, kPs, 0), std::nullopt);

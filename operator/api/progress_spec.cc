@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxPort = 65535;
 constexpr size_t kMaxPortName = 15;
-constexpr char kPath[] = "spec.progress";
+constexpr char kProgressPath[] = "spec.progress";
 
 // As Kubernetes names ports (RFC 6335).
 bool IsPortName(const std::string& name) {
@@ -102,7 +102,7 @@ Json ProgressSpecToJson(const ProgressSpec& progress) {
 
 void CheckProgressSpec(const ProgressSpec& progress, std::vector<FieldError>& errors) {
   if (!progress.port_name.empty() && !IsPortName(progress.port_name)) {
-    errors.push_back({absl::StrCat(kPath, ".port"),
+    errors.push_back({absl::StrCat(kProgressPath, ".port"),
                       absl::StrCat("\"", progress.port_name,
                                    "\": must be a port number without quotes, or the name of a "
                                    "container port: at most ",
@@ -111,26 +111,26 @@ void CheckProgressSpec(const ProgressSpec& progress, std::vector<FieldError>& er
   }
   if (progress.interval_seconds && *progress.interval_seconds < kMinProgressSeconds) {
     errors.push_back(
-        {absl::StrCat(kPath, ".intervalSeconds"),
+        {absl::StrCat(kProgressPath, ".intervalSeconds"),
          absl::StrCat(*progress.interval_seconds, ": must be ", kMinProgressSeconds, " or more"),
          "Invalid value"});
   }
   if (!progress.stall_action.empty() && progress.stall_action != kRestartJob &&
       progress.stall_action != kFailJob) {
-    errors.push_back({absl::StrCat(kPath, ".stallAction"),
+    errors.push_back({absl::StrCat(kProgressPath, ".stallAction"),
                       absl::StrCat("\"", progress.stall_action, "\": must be one of ", kRestartJob,
                                    ", ", kFailJob),
                       "Unsupported value"});
   }
   if (!progress.stall_seconds && !progress.stall_action.empty()) {
-    errors.push_back({absl::StrCat(kPath, ".stallSeconds"),
+    errors.push_back({absl::StrCat(kProgressPath, ".stallSeconds"),
                       "must be given where stallAction is: without it nothing is stalled",
                       "Required value"});
   }
   if (!progress.stall_seconds) return;
   const int64_t twice = int64_t{2} * progress.interval_seconds.value_or(kDefaultProgressSeconds);
   if (*progress.stall_seconds < std::max<int64_t>(kMinStallSeconds, twice)) {
-    errors.push_back({absl::StrCat(kPath, ".stallSeconds"),
+    errors.push_back({absl::StrCat(kProgressPath, ".stallSeconds"),
                       absl::StrCat(*progress.stall_seconds, ": must be ", kMinStallSeconds,
                                    " or more, and at least twice intervalSeconds"),
                       "Invalid value"});

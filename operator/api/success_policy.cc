@@ -10,9 +10,9 @@
 namespace tfjob {
 namespace {
 
-constexpr char kPath[] = "spec.runPolicy.successPolicy.rules";
+constexpr char kSuccessRules[] = "spec.runPolicy.successPolicy.rules";
 
-SuccessRule ReadRule(ObjectReader& rule) {
+SuccessRule ReadSuccessRule(ObjectReader& rule) {
   SuccessRule out;
   for (const std::string& type : rule.Strings("replicaTypes")) out.types.insert(type);
   const std::optional<std::set<int>> indexes = ParseIndexes(rule.String("succeededIndexes"));
@@ -30,7 +30,7 @@ SuccessRule ReadRule(ObjectReader& rule) {
 
 std::vector<SuccessRule> ReadSuccessPolicy(ObjectReader policy) {
   std::vector<SuccessRule> rules;
-  for (ObjectReader& rule : policy.Objects("rules")) rules.push_back(ReadRule(rule));
+  for (ObjectReader& rule : policy.Objects("rules")) rules.push_back(ReadSuccessRule(rule));
   policy.WarnUnknown();
   return rules;
 }
@@ -49,7 +49,7 @@ Json SuccessPolicyToJson(const std::vector<SuccessRule>& rules) {
 void CheckSuccessPolicy(const TfJobSpec& spec, std::vector<FieldError>& errors) {
   for (size_t i = 0; i < spec.run_policy.success_rules.size(); ++i) {
     const SuccessRule& rule = spec.run_policy.success_rules[i];
-    const std::string path = absl::StrCat(kPath, "[", i, "]");
+    const std::string path = absl::StrCat(kSuccessRules, "[", i, "]");
     if (rule.types.empty()) {
       errors.push_back(
           {path + ".replicaTypes", "whose success is meant, e.g. [Worker]", "Required value"});
@@ -79,7 +79,7 @@ void CheckSuccessPolicy(const TfJobSpec& spec, std::vector<FieldError>& errors) 
 void LintSuccessPolicy(const TfJobSpec& spec, std::vector<FieldError>& warnings) {
   if (!spec.run_policy.success_rules.empty() && !spec.success_policy.empty()) {
     warnings.push_back(
-        {"spec.successPolicy", absl::StrCat("has no effect beside ", kPath), "Warning"});
+        {"spec.successPolicy", absl::StrCat("has no effect beside ", kSuccessRules), "Warning"});
   }
   for (size_t i = 0; i < spec.run_policy.success_rules.size(); ++i) {
     const SuccessRule& rule = spec.run_policy.success_rules[i];
@@ -90,7 +90,7 @@ void LintSuccessPolicy(const TfJobSpec& spec, std::vector<FieldError>& warnings)
       std::set<int> all;
       for (int index = 0; index < std::min(count, kMaxReplicas); ++index) all.insert(index);
       if (Holds(rule, all, count)) continue;
-      warnings.push_back({absl::StrCat(kPath, "[", i, "]"),
+      warnings.push_back({absl::StrCat(kSuccessRules, "[", i, "]"),
                           absl::StrCat("asks for more than the ", count, " replicas of ", type,
                                        ": it never holds"),
                           "Warning"});

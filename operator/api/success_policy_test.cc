@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TfJob JobWith(const char* rules, ParsedTfJob* parsed = nullptr) {
+TfJob JobWithSuccessRules(const char* rules, ParsedTfJob* parsed = nullptr) {
   const Json pod = {{"spec", {{"containers", {{{"name", "tensorflow"}, {"image", "i"}}}}}}};
   ParsedTfJob out =
       FromJson({{"apiVersion", kApiVersion},
@@ -27,9 +27,9 @@ TfJob JobWith(const char* rules, ParsedTfJob* parsed = nullptr) {
   return out.job;
 }
 
-std::vector<std::string> ProblemsOf(const char* rules) {
+std::vector<std::string> SuccessRuleProblems(const char* rules) {
   ParsedTfJob parsed;
-  JobWith(rules, &parsed);
+  JobWithSuccessRules(rules, &parsed);
   std::vector<std::string> problems;
   for (const auto& errors : {parsed.errors, parsed.warnings, Validate(parsed.job)}) {
     for (const FieldError& error : errors) problems.push_back(ToString(error));
@@ -40,32 +40,32 @@ std::vector<std::string> ProblemsOf(const char* rules) {
 TEST(SuccessPolicyFields, AreTakenAsInAJob) {
   constexpr char kRules[] = R"([{"replicaTypes": ["worker"], "succeededIndexes": "0,2-3"},
       {"replicaTypes": ["Worker"], "succeededIndexes": "1-3", "succeededCount": 2}])";
-  EXPECT_THAT(ProblemsOf(kRules), IsEmpty());
-  TfJob job = JobWith(kRules);
+  EXPECT_THAT(SuccessRuleProblems(kRules), IsEmpty());
+  TfJob job = JobWithSuccessRules(kRules);
   SetDefaults(job);
   EXPECT_THAT(job.spec.run_policy.success_rules[0].types, ElementsAre(kWorker));
   EXPECT_THAT(job.spec.run_policy.success_rules[0].indexes, ElementsAre(0, 2, 3));
 }
 
 TEST(SuccessPolicyFields, AreRefusedWhereTheyMakeNoSense) {
-  EXPECT_THAT(ProblemsOf(R"([{"succeededCount": 1}])"),
+  EXPECT_THAT(SuccessRuleProblems(R"([{"succeededCount": 1}])"),
               ElementsAre(HasSubstr("rules[0].replicaTypes: Required value")));
-  EXPECT_THAT(ProblemsOf(R"([{"replicaTypes": ["Worker"]}])"),
+  EXPECT_THAT(SuccessRuleProblems(R"([{"replicaTypes": ["Worker"]}])"),
               ElementsAre(HasSubstr("must have succeededIndexes, succeededCount or both")));
-  EXPECT_THAT(ProblemsOf(R"([{"replicaTypes": ["Worker"], "succeededCount": 0}])"),
+  EXPECT_THAT(SuccessRuleProblems(R"([{"replicaTypes": ["Worker"], "succeededCount": 0}])"),
               ElementsAre(HasSubstr("must be 1 or more")));
-  EXPECT_THAT(ProblemsOf(R"([{"replicaTypes": ["Worker"], "succeededIndexes": "0-1",
+  EXPECT_THAT(SuccessRuleProblems(R"([{"replicaTypes": ["Worker"], "succeededIndexes": "0-1",
                               "succeededCount": 3}])"),
               ElementsAre(HasSubstr("succeededIndexes has only 2")));
-  EXPECT_THAT(ProblemsOf(R"([{"replicaTypes": ["Chief"], "succeededCount": 1}])"),
+  EXPECT_THAT(SuccessRuleProblems(R"([{"replicaTypes": ["Chief"], "succeededCount": 1}])"),
               ElementsAre(HasSubstr("\"Chief\" is no replica type of this job")));
-  EXPECT_THAT(ProblemsOf(R"([{"replicaTypes": ["Worker"], "succeededIndexes": "2-1",
+  EXPECT_THAT(SuccessRuleProblems(R"([{"replicaTypes": ["Worker"], "succeededIndexes": "2-1",
                               "succeededCount": 1}])"),
               ElementsAre(HasSubstr("must be indexes like 0,2-4")));
 }
 
 TEST(SuccessPolicyFields, WarnOfRulesThatNeverHold) {
-  TfJob job = JobWith(R"([{"replicaTypes": ["Worker"], "succeededIndexes": "4"},
+  TfJob job = JobWithSuccessRules(R"([{"replicaTypes": ["Worker"], "succeededIndexes": "4"},
                           {"replicaTypes": ["Worker"], "succeededCount": 5},
                           {"replicaTypes": ["Worker"], "succeededCount": 4}])");
   job.spec.success_policy = kSuccessAllWorkers;

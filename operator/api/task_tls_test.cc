@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Json Template(const std::string& image) {
+Json TemplateOf(const std::string& image) {
   return {{"spec", {{"containers", {{{"name", kContainerName}, {"image", image}}}}}}};
 }
 
@@ -23,8 +23,8 @@ TfJob Job(const std::string& ps_image, const std::string& worker_image,
   job.metadata.name = "j";
   if (!annotation.empty()) job.metadata.annotations[kAnnotationTaskTls] = annotation;
   job.spec.replicas.emplace();
-  (*job.spec.replicas)[kPs] = {.replicas = 1, .pod_template = Template(ps_image)};
-  (*job.spec.replicas)[kWorker] = {.replicas = 1, .pod_template = Template(worker_image)};
+  (*job.spec.replicas)[kPs] = {.replicas = 1, .pod_template = TemplateOf(ps_image)};
+  (*job.spec.replicas)[kWorker] = {.replicas = 1, .pod_template = TemplateOf(worker_image)};
   return job;
 }
 

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr absl::Duration kPatience = absl::Seconds(20);
+constexpr absl::Duration kClientPatience = absl::Seconds(20);
 
 // Gives prepared answers and keeps what was asked.
 class ScriptedTransport : public Transport {
@@ -346,7 +346,7 @@ class Recorder {
   std::vector<std::string> Await(size_t count) {
     absl::MutexLock lock(&mutex_);
     const auto reached = [&] { return events_.size() >= count; };
-    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&reached), kPatience));
+    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&reached), kClientPatience));
     return events_;
   }
   absl::Status Join(bool stop) {
@@ -369,7 +369,7 @@ TEST(FakeApiServerTest, WatchesFromAVersionInAnyCut) {
     const std::string version = f.client->List(kPods, "", {})->resource_version;
     ASSERT_TRUE(f.client->Create(kPods, "ns", Pod("a")).ok());
     Recorder recorder(f.client.get(), kPods, {.resource_version = version});
-    ASSERT_TRUE(f.server->WaitForWatches("pods", 1, kPatience));
+    ASSERT_TRUE(f.server->WaitForWatches("pods", 1, kClientPatience));
     f.server->SetStatus(kPods, "ns", "a", {{"phase", "Running"}});
     ASSERT_TRUE(f.client->Create(kServices, "ns", Pod("other")).ok());
     ASSERT_TRUE(f.client->Delete(kPods, "ns", "old").ok());
@@ -379,7 +379,7 @@ TEST(FakeApiServerTest, WatchesFromAVersionInAnyCut) {
                 ElementsAre("ADDED a", "MODIFIED a", "DELETED old", "BOOKMARK "));
     f.server->CloseWatches();
     EXPECT_TRUE(recorder.Join(false).ok());
-    EXPECT_TRUE(f.server->WaitForWatches("pods", 0, kPatience));
+    EXPECT_TRUE(f.server->WaitForWatches("pods", 0, kClientPatience));
   }
 }
 
@@ -387,12 +387,12 @@ TEST(FakeApiServerTest, AWatchEndsByStopCutAndExpiry) {
   Faked f(FakeApiServerOptions{.store = {.watch_window = 2}});
   {
     Recorder recorder(f.client.get(), kPods, {.resource_version = "1"});
-    ASSERT_TRUE(f.server->WaitForWatches("pods", 1, kPatience));
+    ASSERT_TRUE(f.server->WaitForWatches("pods", 1, kClientPatience));
     EXPECT_TRUE(absl::IsCancelled(recorder.Join(true)));
   }
   {
     Recorder recorder(f.client.get(), kPods, {.resource_version = "1"});
-    ASSERT_TRUE(f.server->WaitForWatches("pods", 1, kPatience));
+    ASSERT_TRUE(f.server->WaitForWatches("pods", 1, kClientPatience));
     f.server->CutWatches();
     EXPECT_TRUE(absl::IsUnavailable(recorder.Join(false)));
   }
@@ -405,7 +405,7 @@ TEST(FakeApiServerTest, AWatchEndsByStopCutAndExpiry) {
 TEST(FakeApiServerTest, AWatcherWithASelectorSeesObjectsComeAndGo) {
   Faked f;
   Recorder recorder(f.client.get(), kPods, {.label_selector = "mine=1", .resource_version = "1"});
-  ASSERT_TRUE(f.server->WaitForWatches("pods", 1, kPatience));
+  ASSERT_TRUE(f.server->WaitForWatches("pods", 1, kClientPatience));
   Json pod = Pod("a");
   ASSERT_TRUE(f.client->Create(kPods, "ns", pod).ok());
   for (const char* value : {"1", "2", "1"}) {

@@ -29,11 +29,6 @@ std::string Line(const char* type, const Json& object) {
   return Json({{"type", type}, {"object", object}}).dump() + "\n";
 }
 
-std::string Text(const std::map<std::string, std::string>& query, const char* key) {
-  const auto it = query.find(key);
-  return it == query.end() ? "" : it->second;
-}
-
 // "" for a change that a watcher with this selector does not see.
 std::string LineOf(const FakeChange& change, const std::string& ns, const std::string& selector) {
   const bool before = Selected(change.before, ns, selector);
@@ -127,7 +122,7 @@ FakeAnswer FakeApiServer::Execute(const FakeCall& call, const Request& request) 
     return store_.Patch(resource, call.ns, call.name, call.subresource, request.content_type,
                         call.body);
   }
-  const std::string selector = Text(query, "labelSelector");
+  const std::string selector = QueryText(query, "labelSelector");
   const std::string error = SelectorError(selector);
   if (!error.empty()) return FakeFailure(400, "BadRequest", error);
   if (call.verb == "deletecollection") {
@@ -135,8 +130,8 @@ FakeAnswer FakeApiServer::Execute(const FakeCall& call, const Request& request) 
   }
   if (call.verb == "list") {
     int limit = 0;
-    if (!absl::SimpleAtoi(Text(query, "limit"), &limit)) limit = 0;
-    return store_.List(resource, call.ns, selector, limit, Text(query, "continue"));
+    if (!absl::SimpleAtoi(QueryText(query, "limit"), &limit)) limit = 0;
+    return store_.List(resource, call.ns, selector, limit, QueryText(query, "continue"));
   }
   return store_.Replace(resource, call.ns, call.name, call.subresource, call.body);
 }
@@ -242,14 +237,14 @@ absl::StatusOr<Response> FakeApiServer::RunWatch(
   WatchState watch;
   watch.resource = ResourceOf(call);
   watch.ns = call.ns;
-  watch.selector = Text(query, "labelSelector");
-  watch.bookmarks_wanted = Text(query, "allowWatchBookmarks") == "true";
+  watch.selector = QueryText(query, "labelSelector");
+  watch.bookmarks_wanted = QueryText(query, "allowWatchBookmarks") == "true";
   watch.next_bookmark = absl::Now() + options_.bookmark_interval;
-  if (!absl::SimpleAtoi(Text(query, "resourceVersion"), &watch.version)) watch.version = 0;
+  if (!absl::SimpleAtoi(QueryText(query, "resourceVersion"), &watch.version)) watch.version = 0;
   watch.initial = watch.version == 0;
   int seconds = 0;
   absl::Time end = absl::InfiniteFuture();
-  if (absl::SimpleAtoi(Text(query, "timeoutSeconds"), &seconds)) {
+  if (absl::SimpleAtoi(QueryText(query, "timeoutSeconds"), &seconds)) {
     end = absl::Now() + absl::Seconds(seconds);
   }
   {

@@ -6,14 +6,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "operator/kube/fake_path.h"
 
 namespace kube {
 namespace {
-
-std::string Text(const std::map<std::string, std::string>& query, const char* key) {
-  const auto found = query.find(key);
-  return found == query.end() ? "" : found->second;
-}
 
 absl::Time TimeOfLine(int run, size_t line) {
   return absl::FromUnixSeconds(1767225600) + absl::Minutes(10) * run + absl::Seconds(line) +
@@ -63,12 +59,12 @@ absl::StatusOr<Response> FakeLogs::Serve(const std::string& ns, const std::strin
                                          const Request& request,
                                          const std::function<bool(std::string_view)>& on_data,
                                          const std::stop_token& stop) {
-  const bool follow = Text(query, "follow") == "true";
-  const bool previous = Text(query, "previous") == "true";
-  const bool stamps = Text(query, "timestamps") == "true";
+  const bool follow = QueryText(query, "follow") == "true";
+  const bool previous = QueryText(query, "previous") == "true";
+  const bool stamps = QueryText(query, "timestamps") == "true";
   absl::Time since = absl::InfinitePast();
-  if (std::string error; !Text(query, "sinceTime").empty()) {
-    absl::ParseTime(absl::RFC3339_full, Text(query, "sinceTime"), &since, &error);
+  if (std::string error; !QueryText(query, "sinceTime").empty()) {
+    absl::ParseTime(absl::RFC3339_full, QueryText(query, "sinceTime"), &since, &error);
   }
   bool stopped = false;
   const std::stop_callback on_stop(stop, [&] {
@@ -85,7 +81,7 @@ absl::StatusOr<Response> FakeLogs::Serve(const std::string& ns, const std::strin
     log = &found->second;
     run = log->run - (previous ? 1 : 0);
     cuts = cuts_;
-    if (size_t tail = 0; absl::SimpleAtoi(Text(query, "tailLines"), &tail)) {
+    if (size_t tail = 0; absl::SimpleAtoi(QueryText(query, "tailLines"), &tail)) {
       const size_t size = (previous ? log->previous : log->lines).size();
       next = size - std::min(size, tail);
     }

@@ -75,4 +75,9 @@ std::optional<FakeTarget> ParseFakeTarget(const Request& request) {
   return target;
 }
 
+std::string QueryText(const std::map<std::string, std::string>& query, const char* key) {
+  const auto found = query.find(key);
+  return found == query.end() ? "" : found->second;
+}
+
 }  // namespace kube

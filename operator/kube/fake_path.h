@@ -16,4 +16,7 @@ struct FakeTarget {
 // nullopt: no path of the Kubernetes API.
 std::optional<FakeTarget> ParseFakeTarget(const Request& request);
 
+// What the query gives for `key`, "" where it has none.
+std::string QueryText(const std::map<std::string, std::string>& query, const char* key);
+
 }  // namespace kube

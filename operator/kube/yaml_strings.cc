@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxBytes = 4 << 20;
 constexpr int kMaxValues = 20'000;
-constexpr int kMaxDepth = 32;
+constexpr int kMaxYamlDepth = 32;
 
 struct Refused : std::runtime_error {
   Refused(int at, const std::string& what) : std::runtime_error(what), line(at) {}
@@ -27,8 +27,8 @@ class Converter {
     if (++values_ > kMaxValues) {
       throw Refused(line, absl::StrCat("more than ", kMaxValues, " values, aliases expanded"));
     }
-    if (depth > kMaxDepth) {
-      throw Refused(line, absl::StrCat("nested deeper than ", kMaxDepth, " levels"));
+    if (depth > kMaxYamlDepth) {
+      throw Refused(line, absl::StrCat("nested deeper than ", kMaxYamlDepth, " levels"));
     }
     switch (node.Type()) {
       case YAML::NodeType::Scalar:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kUserAgent[] = "trainyard-operator-page";
 
-std::string Where(const std::string& ns) {
+std::string ScopeOf(const std::string& ns) {
   return ns.empty() ? "in all namespaces" : absl::StrCat("in namespace ", ns);
 }
 
@@ -55,13 +55,13 @@ absl::StatusOr<kube::Json> Access::List(const std::string& token, const kube::Re
                                         const std::string& ns, const kube::ListOptions& options) {
   ASSIGN_OR_RETURN(const kube::Json list,
                    Send(token, kube::ListRequest(resource, ns, options),
-                        absl::StrCat("list ", std::string(resource.plural), " ", Where(ns))));
+                        absl::StrCat("list ", std::string(resource.plural), " ", ScopeOf(ns))));
   return base::ArrayAt(list, "items");
 }
 
 absl::Status Access::Ask(const std::string& token, const kube::Resource& resource,
                          const std::string& ns) {
-  const std::string what = absl::StrCat("list ", std::string(resource.plural), " ", Where(ns));
+  const std::string what = absl::StrCat("list ", std::string(resource.plural), " ", ScopeOf(ns));
   const kube::Json question = kube::AccessReview({.verb = "list", .resource = resource, .ns = ns});
   ASSIGN_OR_RETURN(const kube::Json review,
                    Send(token, kube::CreateRequest(kube::kAccessReviews, "", question),

@@ -38,7 +38,7 @@ bool WantsToCreate(const Plan& plan) {
   });
 }
 
-void Clear(Context& context) {
+void ClearBlocked(Context& context) {
   std::erase_if(context.plan.status.conditions,
                 [](const Condition& condition) { return condition.type == kBlocked; });
 }
@@ -46,12 +46,12 @@ void Clear(Context& context) {
 }  // namespace
 
 void UpdateBlocked(Context& context) {
-  if (IsFinished(context.plan.status)) return Clear(context);
+  if (IsFinished(context.plan.status)) return ClearBlocked(context);
   std::vector<Trouble> troubles = context.observed.troubles.value_or(std::vector<Trouble>());
   for (Trouble& taken : NamesTaken(context)) troubles.push_back(std::move(taken));
   if (troubles.empty()) {
     const bool untried = !context.observed.troubles && WantsToCreate(context.plan);
-    if (!untried && !context.write_status_first) Clear(context);
+    if (!untried && !context.write_status_first) ClearBlocked(context);
     return;
   }
   const std::string message = absl::StrJoin(

@@ -19,6 +19,11 @@ inline Json TestTemplate() {
   return {{"spec", {{"containers", {{{"name", kContainerName}, {"image", "i"}}}}}}};
 }
 
+inline constexpr PodPhase kPodPending = PodPhase::kPending;
+inline constexpr PodPhase kPodRunning = PodPhase::kRunning;
+inline constexpr PodPhase kPodSucceeded = PodPhase::kSucceeded;
+inline constexpr PodPhase kPodFailed = PodPhase::kFailed;
+
 // MakeJob("j").Ps(1).Workers(2).Backoff(3).job
 struct JobBuilder {
   TfJob job;

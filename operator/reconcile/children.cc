@@ -69,12 +69,6 @@ Json Metadata(const TfJob& job, std::string name, Json labels, const PlanOptions
   return meta;
 }
 
-Json& ObjectAt(Json& object, const char* key) {
-  Json& value = object[key];
-  if (!value.is_object()) value = Json::object();
-  return value;
-}
-
 std::set<std::string> EnvNames(const Json& env) {
   std::set<std::string> names;
   for (const Json& entry : env) {
@@ -155,6 +149,12 @@ Json ServicePorts(const ReplicaSpec& replica, bool compat_v19) {
 }
 
 }  // namespace
+
+Json& ObjectAt(Json& object, const char* key) {
+  Json& value = object[key];
+  if (!value.is_object()) value = Json::object();
+  return value;
+}
 
 Json OwnersOf(const TfJob& job) {
   if (job.metadata.uid.empty()) return Json::array();

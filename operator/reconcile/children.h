@@ -19,6 +19,9 @@ Json BuildPod(const TfJob& job, const std::string& type, int index,
 Json OwnersOf(const TfJob& job);
 std::string NamespaceOf(const TfJob& job, const PlanOptions& options);
 
+// object[key], made an empty object where it is none.
+Json& ObjectAt(Json& object, const char* key);
+
 // Its headless service.
 Json BuildService(const TfJob& job, const std::string& type, int index, const PlanOptions& options);
 

@@ -16,9 +16,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-constexpr PodPhase kPodRunning = PodPhase::kRunning;
-constexpr PodPhase kPodFailed = PodPhase::kFailed;
-
 FailureRule OnCodes(const std::string& action, std::set<int> codes, bool in = true) {
   return {.action = action, .exit_codes = ExitCodeSet{.in = in, .values = std::move(codes)}};
 }

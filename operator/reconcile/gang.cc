@@ -55,12 +55,6 @@ Json ResourcesPatch(const Resources& current, const Resources& wanted) {
   return patch;
 }
 
-Json& ObjectAt(Json& object, const char* key) {
-  Json& value = object[key];
-  if (!value.is_object()) value = Json::object();
-  return value;
-}
-
 void WarnOfOtherSchedulers(Context& context) {
   const std::vector<std::string> types = TypesOfOtherSchedulers(context.job, context.options);
   if (types.empty()) return;

@@ -15,10 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr PodPhase kPodRunning = PodPhase::kRunning;
-constexpr PodPhase kPodSucceeded = PodPhase::kSucceeded;
-constexpr PodPhase kPodFailed = PodPhase::kFailed;
-
 class Limits : public ::testing::TestWithParam<bool> {
  protected:
   PlanOptions options() const { return {.compat_v19 = GetParam()}; }

@@ -33,7 +33,7 @@ Json ObjectOf(const Plan& plan, const std::string& name) {
 Json PodOf(const Plan& plan, const std::string& name) { return ObjectOf<CreatePod>(plan, name); }
 Json ServiceOf(const Plan& plan) { return ObjectOf<CreateService>(plan, "net"); }
 
-std::string EnvOf(const Json& pod, const std::string& name) {
+std::string EnvValue(const Json& pod, const std::string& name) {
   for (const Json& entry : pod["spec"]["containers"][0]["env"]) {
     if (entry["name"] == name) return entry["value"];
   }
@@ -59,8 +59,8 @@ TEST(Subdomain, IsInTheNamesThatTasksAreTold) {
   const Json pod = PodOf(plan, "j-worker-1");
   EXPECT_EQ(pod["spec"]["hostname"], "j-worker-1");
   EXPECT_EQ(pod["spec"]["subdomain"], "net");
-  EXPECT_THAT(EnvOf(pod, kTfConfigEnv), HasSubstr(R"("ps":["j-ps-0.net.ns.svc.c.local:2222"])"));
-  EXPECT_EQ(EnvOf(pod, "WORKER_HOSTS"),
+  EXPECT_THAT(EnvValue(pod, kTfConfigEnv), HasSubstr(R"("ps":["j-ps-0.net.ns.svc.c.local:2222"])"));
+  EXPECT_EQ(EnvValue(pod, "WORKER_HOSTS"),
             "j-worker-0.net.ns.svc.c.local:2222,j-worker-1.net.ns.svc.c.local:2222");
 }
 
@@ -130,8 +130,8 @@ TEST(HostPort, IsTheSameInPodServiceAndClusterSpec) {
             Json::array({Json{{"name", kPortName}, {"containerPort", port}, {"hostPort", port}}}));
   EXPECT_EQ(PodOf(plan, "j-worker-1")["spec"]["hostNetwork"], true);
   const std::string address = "j-worker-1.ns.svc:" + std::to_string(port);
-  EXPECT_THAT(EnvOf(pod, "WORKER_HOSTS"), HasSubstr(address));
-  EXPECT_THAT(EnvOf(PodOf(plan, "j-ps-0"), kTfConfigEnv), HasSubstr(address));
+  EXPECT_THAT(EnvValue(pod, "WORKER_HOSTS"), HasSubstr(address));
+  EXPECT_THAT(EnvValue(PodOf(plan, "j-ps-0"), kTfConfigEnv), HasSubstr(address));
   EXPECT_EQ(BuildService(job, kWorker, 1, {})["spec"]["ports"][0]["port"], port);
 }
 

@@ -15,11 +15,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr PodPhase kPodPending = PodPhase::kPending;
-constexpr PodPhase kPodRunning = PodPhase::kRunning;
-constexpr PodPhase kPodSucceeded = PodPhase::kSucceeded;
-constexpr PodPhase kPodFailed = PodPhase::kFailed;
-
 class BothModes : public ::testing::TestWithParam<bool> {
  protected:
   PlanOptions options() const { return {.compat_v19 = GetParam()}; }

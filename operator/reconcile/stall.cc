@@ -25,7 +25,7 @@ std::optional<absl::Time> StepDueSince(const Context& context) {
   return since;
 }
 
-void Clear(Context& context) {
+void ClearStall(Context& context) {
   std::erase_if(context.plan.status.conditions,
                 [](const Condition& condition) { return condition.type == kStalled; });
 }
@@ -68,10 +68,10 @@ void JudgeStall(Context& context) {
 
 void UpdateStalled(Context& context) {
   const std::optional<absl::Duration> left = StepLeft(context);
-  if (!left) return Clear(context);
+  if (!left) return ClearStall(context);
   if (*left > absl::ZeroDuration()) {
     context.RequeueAfter(*left);
-    return Clear(context);
+    return ClearStall(context);
   }
   const std::string message = StalledMessage(context);
   if (!SetCondition(context, kStalled, kTrue, kReasonStalled, message)) return;

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kLongest = absl::Seconds(30);  // of real time
+constexpr absl::Duration kLongestWait = absl::Seconds(30);  // of real time
 
 class LeaderTest : public ::testing::Test {
  protected:
@@ -57,7 +57,7 @@ class LeaderTest : public ::testing::Test {
       clock_.Advance(absl::Milliseconds(100));
       if (!clock_.AwaitSleepers(sleepers)) break;
     }
-    EXPECT_TRUE(notification.WaitForNotificationWithTimeout(kLongest));
+    EXPECT_TRUE(notification.WaitForNotificationWithTimeout(kLongestWait));
     return clock_.Now() - begin;
   }
 
@@ -69,7 +69,7 @@ TEST_F(LeaderTest, LeadsAndRenewsAndGivesUpWhenStopped) {
   Process a(this, "a");
   EXPECT_FALSE(a.elector->may_write());
   a.Start();
-  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongestWait));
   EXPECT_TRUE(a.elector->may_write());
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(clock_.AwaitSleepers(1));
@@ -78,7 +78,7 @@ TEST_F(LeaderTest, LeadsAndRenewsAndGivesUpWhenStopped) {
     EXPECT_TRUE(a.elector->may_write());
   }
   a.thread.request_stop();
-  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongestWait));
   EXPECT_TRUE(a.result.ok());
   EXPECT_EQ(a.stopped, 1);
   EXPECT_TRUE(a.could_write_in_stopping);
@@ -89,14 +89,14 @@ TEST_F(LeaderTest, LeadsAndRenewsAndGivesUpWhenStopped) {
 TEST_F(LeaderTest, TheNextOneTakesOverAtOnceFromOneThatStopped) {
   Process a(this, "a");
   a.Start();
-  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongestWait));
   Process b(this, "b");
   b.Start();
   ASSERT_TRUE(clock_.AwaitSleepers(2));
   EXPECT_EQ(b.elector->holder(), "a");
   EXPECT_FALSE(b.elector->may_write());
   a.thread.request_stop();
-  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongestWait));
   EXPECT_LE(AdvanceUntil(b.leads, 1), absl::Seconds(1.3));  // its next look
 }
 
@@ -127,14 +127,14 @@ TEST_F(LeaderTest, ALeaderThatCannotRenewStopsItsWorkAfterTheDeadline) {
     return cut_off ? absl::UnavailableError("cut off") : absl::OkStatus();
   };
   a.Start();
-  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongestWait));
   ASSERT_TRUE(clock_.AwaitSleepers(1));
   cut_off = true;
   while (a.elector->may_write()) {
     ASSERT_TRUE(clock_.AwaitSleepers(1));
     clock_.Advance(absl::Milliseconds(500));
   }
-  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongestWait));
   EXPECT_EQ(clock_.Now(), absl::FromUnixSeconds(1000010));
   EXPECT_TRUE(absl::IsAborted(a.result));
   EXPECT_THAT(a.result.message(), HasSubstr("cut off"));
@@ -145,21 +145,21 @@ TEST_F(LeaderTest, ALeaderThatCannotRenewStopsItsWorkAfterTheDeadline) {
 TEST_F(LeaderTest, RenewsWhileItsWorkIsBeingStopped) {
   Process a(this, "a");
   absl::Notification go;
-  a.on_stopping = [&] { EXPECT_TRUE(go.WaitForNotificationWithTimeout(kLongest)); };
+  a.on_stopping = [&] { EXPECT_TRUE(go.WaitForNotificationWithTimeout(kLongestWait)); };
   a.Start();
-  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongestWait));
   ASSERT_TRUE(clock_.AwaitSleepers(1));
   a.thread.request_stop();
   for (int i = 0; i < 20; ++i) {
     const int writes = server_.writes();
     clock_.Advance(absl::Seconds(2));
-    const absl::Time deadline = absl::Now() + kLongest;
+    const absl::Time deadline = absl::Now() + kLongestWait;
     while (server_.writes() == writes && absl::Now() < deadline) std::this_thread::yield();
     ASSERT_TRUE(clock_.AwaitSleepers(1));
     ASSERT_TRUE(a.elector->may_write());
   }
   go.Notify();
-  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongestWait));
   EXPECT_TRUE(a.result.ok());
   EXPECT_EQ(server_.spec()["holderIdentity"], "");
 }
@@ -167,12 +167,12 @@ TEST_F(LeaderTest, RenewsWhileItsWorkIsBeingStopped) {
 TEST_F(LeaderTest, StopEndsTheWaitForALeaseWithoutTouchingIt) {
   Process a(this, "a");
   a.Start();
-  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongestWait));
   Process b(this, "b");
   b.Start();
   ASSERT_TRUE(clock_.AwaitSleepers(2));
   b.thread.request_stop();
-  ASSERT_TRUE(b.ended.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(b.ended.WaitForNotificationWithTimeout(kLongestWait));
   EXPECT_TRUE(b.result.ok());
   EXPECT_EQ(b.stopped, 0);
   EXPECT_EQ(server_.spec()["holderIdentity"], "a");
@@ -181,13 +181,13 @@ TEST_F(LeaderTest, StopEndsTheWaitForALeaseWithoutTouchingIt) {
 TEST_F(LeaderTest, MayLeadAgainAfterALoss) {
   Process a(this, "a");
   a.Start();
-  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.leads.WaitForNotificationWithTimeout(kLongestWait));
   ASSERT_TRUE(clock_.AwaitSleepers(1));
   kube::Json taken = *server_.Get();
   taken["spec"]["holderIdentity"] = "c";
   server_.Edit(taken);
   clock_.Advance(absl::Seconds(2));
-  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongest));
+  ASSERT_TRUE(a.ended.WaitForNotificationWithTimeout(kLongestWait));
   EXPECT_TRUE(absl::IsAborted(a.result));
   EXPECT_EQ(a.elector->holder(), "c");
 

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::vector<float> Iota(int64_t count, float first) {
+std::vector<float> CountFrom(int64_t count, float first) {
   std::vector<float> values(static_cast<size_t>(count));
   std::iota(values.begin(), values.end(), first);
   return values;
@@ -41,11 +41,11 @@ class CheckpointTest : public ::testing::Test {
   std::vector<ShardState> TwoShards(int64_t step) {
     const float first = static_cast<float>(step);
     ShardState a = {step,
-                    {{"w", {6, 2}, 0, 4, Iota(8, first)},
-                     {"w/ExponentialMovingAverage", {6, 2}, 0, 4, Iota(8, first + 50)}}};
+                    {{"w", {6, 2}, 0, 4, CountFrom(8, first)},
+                     {"w/ExponentialMovingAverage", {6, 2}, 0, 4, CountFrom(8, first + 50)}}};
     ShardState b = {step,
-                    {{"w", {6, 2}, 4, 2, Iota(4, first + 8)},
-                     {"w/ExponentialMovingAverage", {6, 2}, 4, 2, Iota(4, first + 58)},
+                    {{"w", {6, 2}, 4, 2, CountFrom(4, first + 8)},
+                     {"w/ExponentialMovingAverage", {6, 2}, 4, 2, CountFrom(4, first + 58)},
                      {"b", {2}, 0, -1, {-1, -2}}}};
     return {a, b};
   }
@@ -98,9 +98,9 @@ TEST_F(CheckpointTest, RestoresIntoAnyNumberOfShards) {
   const auto state = ReadSlices(NewestPrefix(), wanted);
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->global_step, 7);
-  EXPECT_EQ(state->slices[0].values, Iota(4, 13));
+  EXPECT_EQ(state->slices[0].values, CountFrom(4, 13));
   EXPECT_THAT(state->slices[1].values, ElementsAre(-1, -2));
-  EXPECT_EQ(state->slices[2].values, Iota(12, 7));
+  EXPECT_EQ(state->slices[2].values, CountFrom(12, 7));
 }
 
 TEST_F(CheckpointTest, WritesAdamsPowersAsTensorFlowDoes) {

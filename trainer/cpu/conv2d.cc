@@ -15,7 +15,7 @@ using dnnl::memory;
 using Tag = memory::format_tag;
 
 // What one thread owns: operations on its slice, and its share of the gradients before the sum.
-struct ThreadState {
+struct ConvThread {
   Slice slice;
   Operation pack_weights;            // (f32 from the flat buffer → the forward pass's format)
   Operation forward;                 // input, weights, bias, output
@@ -50,7 +50,7 @@ class Conv2d : public CpuLayer {
   }
 
   void Forward(const StepArgs& args, int thread) override {
-    ThreadState& state = states_[thread];
+    ConvThread& state = states_[thread];
     const auto [begin, rows] = state.slice;
     if (rows == 0) return;
     const int64_t in = context_.input_width();
@@ -68,7 +68,7 @@ class Conv2d : public CpuLayer {
   }
 
   void Backward(const StepArgs& args, int thread) override {
-    ThreadState& state = states_[thread];
+    ConvThread& state = states_[thread];
     const auto [begin, rows] = state.slice;
     if (rows == 0) return;
     const int64_t in = context_.input_width();
@@ -99,7 +99,7 @@ class Conv2d : public CpuLayer {
     float* bias_to = args.gradients + bias_.offset + bias.begin;
     std::fill(weights_to, weights_to + weights.size(), 0.0f);
     std::fill(bias_to, bias_to + bias.size(), 0.0f);
-    for (const ThreadState& state : states_) {
+    for (const ConvThread& state : states_) {
       if (state.slice.rows == 0) continue;
       Add(state.partial_weights.data() + weights.begin, weights.size(), weights_to);
       Add(state.partial_bias.data() + bias.begin, bias.size(), bias_to);
@@ -136,7 +136,7 @@ class Conv2d : public CpuLayer {
   }
 
   // May throw dnnl::error.
-  void BuildThread(ThreadState& state) {
+  void BuildThread(ConvThread& state) {
     const Shapes shapes = MakeShapes(state.slice.rows);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -160,7 +160,7 @@ class Conv2d : public CpuLayer {
     }
   }
 
-  void BuildWeightGradient(ThreadState& state, const Shapes& shapes,
+  void BuildWeightGradient(ConvThread& state, const Shapes& shapes,
                            const dnnl::convolution_forward::primitive_desc& forward,
                            const dnnl::primitive_attr& attributes) {
     // The sum over examples and pixels stays f32.
@@ -186,7 +186,7 @@ class Conv2d : public CpuLayer {
                                              {{DNNL_ARG_FROM, gradient}, {DNNL_ARG_TO, plain}});
   }
 
-  void BuildInputGradient(ThreadState& state, const Shapes& shapes,
+  void BuildInputGradient(ConvThread& state, const Shapes& shapes,
                           const dnnl::convolution_forward::primitive_desc& forward,
                           const dnnl::primitive_attr& attributes) {
     const dnnl::convolution_backward_data::primitive_desc desc(
@@ -222,7 +222,7 @@ class Conv2d : public CpuLayer {
   const LayerSpec& spec_;
   const Variable& weights_;
   const Variable& bias_;
-  std::vector<ThreadState> states_;
+  std::vector<ConvThread> states_;
   std::vector<uint16_t> inputs_bf16_;     // (batch, input)
   std::vector<uint16_t> gradients_bf16_;  // (batch, output)
 };

@@ -32,7 +32,7 @@ int64_t BlockRows(int64_t rows, int64_t columns) {
 }
 
 // What one thread owns.
-struct ThreadState {
+struct DenseThread {
   Slice slice;
   Range weight_rows;
   int64_t block_rows = 0;
@@ -72,7 +72,7 @@ class Dense : public CpuLayer {
   }
 
   void Forward(const StepArgs& args, int thread) override {
-    ThreadState& state = states_[thread];
+    DenseThread& state = states_[thread];
     const auto [begin, rows] = state.slice;
     if (rows == 0) return;
     const float* x = context_.Input(args) + begin * in_;
@@ -91,7 +91,7 @@ class Dense : public CpuLayer {
   }
 
   void Backward(const StepArgs& args, int thread) override {
-    ThreadState& state = states_[thread];
+    DenseThread& state = states_[thread];
     const auto [begin, rows] = state.slice;
     if (rows == 0) return;
     float* g = context_.tensors.output_gradient + begin * out_;
@@ -115,7 +115,7 @@ class Dense : public CpuLayer {
     const Range bias = PartOf(out_, thread, context_.threads());
     ColumnSums(context_.tensors.output_gradient, context_.batch, out_, bias.begin, bias.end,
                args.gradients + bias_.offset);
-    ThreadState& state = states_[thread];
+    DenseThread& state = states_[thread];
     const Range rows = state.weight_rows;
     if (rows.size() == 0) return 0.0;
     if (small_) {
@@ -148,7 +148,7 @@ class Dense : public CpuLayer {
 
  private:
   absl::Status BuildThread(int thread) {
-    ThreadState& state = states_[thread];
+    DenseThread& state = states_[thread];
     state.slice = context_.slices[thread];
     state.weight_rows = PartOf(in_, thread, context_.threads());
     if (small_) return absl::OkStatus();
@@ -162,7 +162,7 @@ class Dense : public CpuLayer {
     return absl::OkStatus();
   }
 
-  absl::Status BuildBf16Products(ThreadState& state) {
+  absl::Status BuildBf16Products(DenseThread& state) {
     MatmulShape forward;
     forward.m = state.slice.rows;
     forward.n = out_;
@@ -222,7 +222,7 @@ class Dense : public CpuLayer {
   const Variable& bias_;
   const bool small_;
   const bool packed_;  // operands of the weight gradient
-  std::vector<ThreadState> states_;
+  std::vector<DenseThread> states_;
   std::vector<uint16_t> inputs_bf16_;     // (batch, in)
   std::vector<uint16_t> weights_bf16_;    // (in, out)
   std::vector<uint16_t> gradients_bf16_;  // (batch, out)

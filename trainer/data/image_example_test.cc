@@ -16,7 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Dataset MakeDataset(int64_t size) {
+Dataset NumberedDataset(int64_t size) {
   Dataset dataset{.size = size, .example_size = 4, .rows = 2, .columns = 2};
   for (int64_t i = 0; i < size; ++i) {
     dataset.pixels.insert(dataset.pixels.end(), 4, static_cast<uint8_t>(i));
@@ -37,7 +37,7 @@ TEST(ImageExampleTest, EncodesAsTensorFlowDoes) {
 
 TEST(ImageExampleTest, WritesSeveralFilesAndReadsThemBack) {
   TempFolder folder;
-  const Dataset dataset = MakeDataset(25);
+  const Dataset dataset = NumberedDataset(25);
   const auto files = WriteImageRecords(dataset, folder.path(), "train", 3);
   ASSERT_TRUE(files.ok()) << files.status();
   EXPECT_THAT(folder.Names(),

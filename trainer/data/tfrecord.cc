@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kCrcBytes = 4;
 constexpr size_t kHeaderBytes = kLengthBytes + kCrcBytes;
-constexpr size_t kStep = size_t{1} << 20;  // memory is taken as this many bytes arrive
+constexpr size_t kRecordStep = size_t{1} << 20;  // memory is taken as this many bytes arrive
 
 uint64_t LoadLittleEndian(std::span<const uint8_t> bytes) {
   uint64_t value = 0;
@@ -80,7 +80,7 @@ absl::StatusOr<std::optional<std::string_view>> TfRecordReader::Next() {
   const uint64_t begin = source_->offset();
   const uint64_t total = length + kCrcBytes;
   for (uint64_t done = 0; done < total;) {
-    const size_t step = std::min<uint64_t>(total - done, kStep);
+    const size_t step = std::min<uint64_t>(total - done, kRecordStep);
     record_.resize(done + step);
     ASSIGN_OR_RETURN(const size_t got, source_->Read({record_.data() + done, step}));
     done += got;

@@ -77,13 +77,13 @@ TEST(TfRecordTest, AnUnclosedWriterLeavesNothingBehind) {
   EXPECT_TRUE(folder.Names().empty());
 }
 
-struct BadFile {
+struct BadRecordFile {
   std::string what;
   std::string bytes;
   std::vector<std::string> message;
 };
 
-std::vector<BadFile> BadFiles() {
+std::vector<BadRecordFile> BadRecordFiles() {
   const std::string first = Record("first");  // 21 bytes
   std::string bad_length = first;
   bad_length[0] ^= 1;
@@ -110,7 +110,7 @@ std::vector<BadFile> BadFiles() {
 }
 
 TEST(TfRecordTest, BadFilesGiveFileOffsetExpectedAndFound) {
-  for (const BadFile& bad : BadFiles()) {
+  for (const BadRecordFile& bad : BadRecordFiles()) {
     SCOPED_TRACE(bad.what);
     const absl::Status status = ReadAll(bad.bytes, 1000000).status();
     EXPECT_EQ(base::ExitCodeFor(status), base::kExitData) << status;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr double kNoLimit = std::numeric_limits<float>::max();
-constexpr int64_t kDecayExamples =
+constexpr int64_t kDefaultDecayExamples =
     60000;  // without decay_steps: the size of the MNIST training file
 
 const std::vector<std::string>& LayerTypes() {
@@ -210,7 +210,7 @@ void ReadTraining(YamlMap& map, YamlProblems* problems, TrainingSpec& spec) {
 
 TrainingSpec StartingPoint(YamlMap& map, std::string_view origin) {
   TrainingSpec spec;
-  spec.decay_examples = kDecayExamples;
+  spec.decay_examples = kDefaultDecayExamples;
   spec.model.name = std::string(origin);
   map.ReadChoice("preset", PresetNames(), [&](size_t i) { spec = *MakePreset(PresetNames()[i]); });
   return spec;

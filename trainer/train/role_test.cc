@@ -87,7 +87,7 @@ TEST(RoleTest, AnEvaluatorNeedNotBeInTheCluster) {
   EXPECT_FALSE(role->chief);
 }
 
-struct BadCase {
+struct BadRole {
   std::string name;
   std::string job_name;
   int task_index;
@@ -97,10 +97,10 @@ struct BadCase {
   std::string said;
 };
 
-class BadRoleTest : public ::testing::TestWithParam<BadCase> {};
+class BadRoleTest : public ::testing::TestWithParam<BadRole> {};
 
 TEST_P(BadRoleTest, NamesTheFlagAndExitsWithTwo) {
-  const BadCase& bad = GetParam();
+  const BadRole& bad = GetParam();
   Options options;
   options.job_name = bad.job_name;
   options.task_index = bad.task_index;
@@ -116,16 +116,16 @@ TEST_P(BadRoleTest, NamesTheFlagAndExitsWithTwo) {
 INSTANTIATE_TEST_SUITE_P(
     Table, BadRoleTest,
     ::testing::Values(
-        BadCase{"IndexOutOfRange", "worker", 2, "p:1", "a:1,b:1", false,
+        BadRole{"IndexOutOfRange", "worker", 2, "p:1", "a:1,b:1", false,
                 "--task_index=2 is out of range: job worker has 2 tasks"},
-        BadCase{"JobWithoutHosts", "chief", 0, "p:1", "a:1", false, "has no chief tasks"},
-        BadCase{"PsAlone", "ps", 0, "", "", false, "give --ps_hosts"},
-        BadCase{"BadAddress", "worker", 0, "p", "a:1", false, "--ps_hosts"},
-        BadCase{"BadPort", "worker", 0, "p:99999", "a:1", false, "--ps_hosts"},
-        BadCase{"Duplicate", "worker", 0, "a:1", "a:1", false, "address a:1 is given to both"},
-        BadCase{"SyncWithoutPs", "worker", 0, "", "a:1,b:1", true,
+        BadRole{"JobWithoutHosts", "chief", 0, "p:1", "a:1", false, "has no chief tasks"},
+        BadRole{"PsAlone", "ps", 0, "", "", false, "give --ps_hosts"},
+        BadRole{"BadAddress", "worker", 0, "p", "a:1", false, "--ps_hosts"},
+        BadRole{"BadPort", "worker", 0, "p:99999", "a:1", false, "--ps_hosts"},
+        BadRole{"Duplicate", "worker", 0, "a:1", "a:1", false, "address a:1 is given to both"},
+        BadRole{"SyncWithoutPs", "worker", 0, "", "a:1,b:1", true,
                 "--sync_replicas needs at least one parameter server"},
-        BadCase{"NoIndex", "worker", -1, "p:1", "a:1,b:1", false, "needs --task_index"}),
+        BadRole{"NoIndex", "worker", -1, "p:1", "a:1,b:1", false, "needs --task_index"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(ListenAddressTest, LoopbackStaysOnLoopbackAndNamesListenEverywhere) {

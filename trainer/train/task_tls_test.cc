@@ -24,7 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kLong = absl::Seconds(20);
+constexpr absl::Duration kLongEnough = absl::Seconds(20);
 
 // One parameter server and, to be told what it has, how a worker 0 with `tls` fares.
 struct Cluster {
@@ -113,16 +113,16 @@ TEST(TlsTaskServer, KeepsStrangersFromItsStore) {
   for (const std::shared_ptr<const TaskTls>& strange :
        {std::shared_ptr<const TaskTls>(), MakeTls()}) {
     TaskClient stranger(address, strange.get());
-    EXPECT_FALSE(stranger.Put("key", "theirs", kLong).ok());
-    EXPECT_FALSE(stranger.Get("key", kLong).ok());
-    EXPECT_FALSE(stranger.Ping("/job:worker/task:1", kLong).ok());
-    const Probe probe = stranger.CheckHealth(kLong);
+    EXPECT_FALSE(stranger.Put("key", "theirs", kLongEnough).ok());
+    EXPECT_FALSE(stranger.Get("key", kLongEnough).ok());
+    EXPECT_FALSE(stranger.Ping("/job:worker/task:1", kLongEnough).ok());
+    const Probe probe = stranger.CheckHealth(kLongEnough);
     EXPECT_THAT(WhyUnreachable(probe.status, strange.get()),
                 HasSubstr(strange == nullptr ? "speaks TLS" : "not of this job"))
         << probe.status;
   }
   TaskClient peer(address, tls.get());
-  const auto value = peer.Get("key", kLong);
+  const auto value = peer.Get("key", kLongEnough);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value, "mine");
 }

@@ -16,6 +16,11 @@ namespace tfjob {
 
 // How long one call may take.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(10);
+// Commands that wait: how often they look, how often they say that they wait, and how long they
+// bear a cluster that does not answer.
+inline constexpr absl::Duration kLook = absl::Seconds(1);
+inline constexpr absl::Duration kSay = absl::Seconds(10);
+inline constexpr absl::Duration kPatience = absl::Minutes(1);
 
 struct ConnectionFlags {
   std::string kubeconfig;  // empty: $KUBECONFIG, the pod's service account, ~/.kube/config

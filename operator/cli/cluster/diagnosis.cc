@@ -198,6 +198,8 @@ int IntAt(const Json& object, std::string_view key, int otherwise) {
   return value.is_number_integer() ? value.get<int>() : otherwise;
 }
 
+std::string MessageOf(const Json& object) { return base::StringAt(object, "message"); }
+
 std::string ObjectName(const Json& object) {
   return base::StringAt(base::At(object, "metadata"), "name");
 }

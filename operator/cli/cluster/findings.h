@@ -41,6 +41,7 @@ absl::Time TimeOfEvent(const Json& event);
 int IntAt(const Json& object, std::string_view key, int otherwise = 0);
 
 std::string ObjectName(const Json& object);
+std::string MessageOf(const Json& object);
 // The condition of this type, a null when there is none.
 const Json& ConditionOf(const Json& object, std::string_view type);
 bool IsTrue(const Json& object, std::string_view condition);

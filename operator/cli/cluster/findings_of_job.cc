@@ -13,8 +13,6 @@ namespace {
 
 constexpr absl::Duration kTimeToBeSeen = absl::Seconds(10);
 
-std::string MessageOf(const Json& object) { return base::StringAt(object, "message"); }
-
 // Of several obstacles in one message each is a finding.
 std::vector<Finding> Blocked(const std::string& object, const std::string& message) {
   std::vector<Finding> out;

@@ -26,8 +26,6 @@ bool Contains(const std::array<std::string_view, n>& list, const std::string& te
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-std::string MessageOf(const Json& object) { return base::StringAt(object, "message"); }
-
 class PodReader {
  public:
   PodReader(const Json& pod, const JobPicture& picture)

@@ -25,9 +25,6 @@
 namespace tfjob {
 namespace {
 
-constexpr absl::Duration kLook = absl::Seconds(1);
-constexpr absl::Duration kSay = absl::Seconds(10);
-constexpr absl::Duration kPatience = absl::Minutes(1);  // with a cluster that does not answer
 constexpr size_t kMaxStreams = 200;  // at once: each is a connection and a thread
 
 std::string Label(const Json& pod, const std::string& label) {

@@ -25,7 +25,7 @@ using ::testing::Not;
 
 using kube::Json;
 
-constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kLongest = absl::Seconds(30);
 
 TEST(LogLinesTest, TakesTimestampsOffWhereverThePiecesAreCut) {
   const std::string log =
@@ -124,7 +124,7 @@ class LogsTest : public ::testing::Test {
       return text_.find(part) != std::string::npos;
     };
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&there), kPatience);
+    return mutex_.AwaitWithTimeout(absl::Condition(&there), kLongest);
   }
   // The whole output once the command has ended.
   std::string End() {

@@ -10,7 +10,6 @@
 namespace tfjob {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
 constexpr char kHome[] = "\033[H\033[J";  // the whole screen is drawn anew
 
 // One document a look: a line of JSON, or YAML behind a separator.

@@ -15,10 +15,6 @@
 namespace tfjob {
 namespace {
 
-constexpr absl::Duration kLook = absl::Seconds(1);
-constexpr absl::Duration kSay = absl::Seconds(10);
-constexpr absl::Duration kPatience = absl::Minutes(1);  // with a cluster that does not answer
-
 std::string UidOfJob(const Json& job) { return base::StringAt(base::At(job, "metadata"), "uid"); }
 
 // Whether a poll that failed may be tried again.
