@@ -134,8 +134,7 @@ std::vector<PodView> LocalCluster::Pods() const {
                      .exit_code = pod.life.ExitCode(),
                      .restart_count = pod.life.RestartCount(),
                      .ready = pod.life.phase() == PodPhase::kRunning,
-                     .task_tls = HasTaskTls(pod.setup.object),
-                     .node = "local"});
+                     .task_tls = HasTaskTls(pod.setup.object)});
   }
   return views;
 }

@@ -48,7 +48,6 @@ struct PodView {
   // Its controlling owner is a TFJob of the name in its labels: with another uid than the job's it
   // is a leftover of an earlier job of that name, and the garbage collector is on its way.
   bool owned_by_namesake = false;
-  std::string node;
   std::string ip;  // "" until it has one, and on its node's own network
   // Why it does not get on, in the cluster's words: ImagePullBackOff, CrashLoopBackOff,
   // Unschedulable … "" while all is well.
