@@ -49,6 +49,24 @@ def gang_stays_created_until_its_pod_group_fits(t):
         t.expect('deletions told', sum(e.get('count', 1) for e in t.events('SuccessfulDeletePodGroup')), 1)
 
 
+@case(operator='none')
+def end_of_a_gang_is_told_once_however_often_its_job_is_looked_at(t):
+    """trainer#1011, trainer#1426: a PodGroup that is deleted again and again, with an event each time."""
+    gang.install(t.client, gang.VOLCANO)
+    with gang.Scheduler(t, gang.VOLCANO, room=4) as scheduler:
+        t.start_operator('--gang-scheduler-name=volcano')
+        t.create(tfjob(Worker=1))
+        t.wait_running('j-worker-0')
+        t.exit('j-worker-0')
+        t.wait_for('Succeeded')
+        scheduler.wait('its PodGroup to go', lambda: not scheduler.group())
+        for look in range(5):
+            t.client.patch('tfjobs', t.ns, 'j', {'metadata': {'annotations': {'look': str(look)}}})
+            t.mirror.wait(t.ns, lambda: False, 0.5)
+        t.wait('the event of that', lambda: t.events('SuccessfulDeletePodGroup'))
+        t.stays('deletions told: one', lambda: sum(e.get('count', 1) for e in t.events('SuccessfulDeletePodGroup')) == 1, 2)
+
+
 @case('K2', operator='none')
 def other_schedulers_are_left_alone_with_a_warning(t):
     """None of the templates names a scheduler, all do, or one does."""
