@@ -80,6 +80,7 @@ bool JobCache::StoreJob(Entry& entry, Json& object) {
     object.erase("status");
   }
   job.text = object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  job.text.shrink_to_fit();  // it grew by doubling
   job.spec_hash = std::hash<std::string>()(job.text);
   entry.job = std::move(job);
   PruneGhosts(entry);
@@ -104,6 +105,10 @@ bool JobCache::StoreChild(Entry& entry, View view, uint64_t resource_version, bo
       std::find_if(children.begin(), children.end(),
                    [&](const Child<View>& child) { return child.view.name == view.name; });
   if (same_name == children.end()) {
+    // A job soon has all of its children: room for twice as many would stay empty.
+    if (const size_t size = children.size(); size == children.capacity()) {
+      children.reserve(size + 1 + size / 4);
+    }
     children.push_back({std::move(view), resource_version});
     children.back().named = true;
     if (own) children.back().unseen_since = options_.clock->Now();

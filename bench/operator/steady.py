@@ -63,10 +63,10 @@ class Steady(run.Bench):
             list(pool.map(lambda i: client.create('tfjobs', run.NAMESPACE, run.job(i, self.run_for)), range(self.jobs)))
         self._wait('all jobs Running', lambda: self._running(mirror) == self.jobs, 120 + self.jobs)
         time.sleep(10)  # events and counters that come after
-        result['resident_mib'] = resident_mib(first.pid)
         before = cpu_and_peak(first.pid)[0]
         time.sleep(60)
         result['idle_cpu_percent'] = 100 * (cpu_and_peak(first.pid)[0] - before) / 60
+        result['resident_mib'] = resident_mib(first.pid)
         result['peak_mib'] = cpu_and_peak(first.pid)[1]
         first.send_signal(signal.SIGTERM)
         first.wait(60)
