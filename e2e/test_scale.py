@@ -10,7 +10,7 @@ from operator_process import resident_mib
 
 JOBS = 1000
 PODS = ('ps-0', 'worker-0', 'worker-1')
-MEMORY_MIB = 32  # resident while all of them run; the goal is 30 (docs/benchmarks.md), the rest is what allocators vary by
+MEMORY_MIB = 34  # resident while all of them run; the goal is 30 (docs/benchmarks.md), the rest is what allocators vary by
 CALLS = 16       # API calls a job, from its creation to the end of its pods
 
 
