@@ -35,8 +35,7 @@ bool ClaimWriter::Create(const CreateClaim& create) {
 bool ClaimWriter::Use(const Json& claim) {
   const std::string& uid = parts_.job.metadata.uid;
   const PodView view = PodViewOf(claim);  // name, labels and owner
-  const bool goes_with_another = view.owned_by_namesake && view.owner_uid != uid;
-  if (view.deletion_time || goes_with_another) {
+  if (IsOfBefore(view, uid)) {
     return parts_.record.Failed(absl::UnavailableError(
         absl::StrCat("PersistentVolumeClaim ", view.name, " of before is still being removed")));
   }

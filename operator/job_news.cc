@@ -6,21 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "operator/api/names.h"
+#include "operator/reconcile/status.h"
 #include "operator/reconcile/waiting.h"
 #include "operator/status_change.h"
 
 namespace tfjob {
-namespace {
-
-const Condition* Find(const TfJobStatus& status, const char* type) {
-  for (const Condition& condition : status.conditions) {
-    if (condition.type == type) return &condition;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 void JobNews::TellTransitions(const TfJob& job, const Plan& plan, bool is_fresh) {
   const TfJobStatus& before = job.status;
   const TfJobStatus& after = plan.status;
@@ -34,7 +24,7 @@ void JobNews::TellTransitions(const TfJob& job, const Plan& plan, bool is_fresh)
   for (const char* type :
        {kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kBlocked, kQueued, kStalled}) {
     if (!Begins(before, after, type)) continue;
-    const Condition* condition = Find(after, type);
+    const Condition* condition = FindCondition(after, type);
     base::LogInfo("job changed", {{"job", absl::StrCat(ns, "/", meta.name)},
                                   {"condition", type},
                                   {"reason", condition->reason},
@@ -47,8 +37,8 @@ void JobNews::TellTransitions(const TfJob& job, const Plan& plan, bool is_fresh)
   const int restarts = std::max(RestartsOf(after) - RestartsOf(before), restarting_events);
   if (restarts > 0) metrics_->Restarted(ns, restarts);
   const std::optional<absl::Time>& created = meta.creation_time;
-  if (is_fresh && created && Find(before, kRunning) == nullptr &&
-      Find(before, kRestarting) == nullptr && HasCondition(after, kRunning)) {
+  if (is_fresh && created && FindCondition(before, kRunning) == nullptr &&
+      FindCondition(before, kRestarting) == nullptr && HasCondition(after, kRunning)) {
     metrics_->Running(clock_.Now() - *created);
   }
 }

@@ -61,11 +61,11 @@ bool PodGroupWriter::TakeExisting(const CreatePodGroup& create) {
         "PodGroup ", create.name, " exists but cannot be read: ", there.status().message())));
   }
   const PodView view = PodViewOf(*there);  // name, labels and owner
-  const bool ours = view.owner_uid == parts_.job.metadata.uid;
-  if (view.deletion_time || (view.owned_by_namesake && !ours)) {
+  if (IsOfBefore(view, parts_.job.metadata.uid)) {
     return parts_.record.Failed(absl::UnavailableError(
         absl::StrCat("PodGroup ", create.name, " of before is still being removed")));
   }
+  const bool ours = view.owner_uid == parts_.job.metadata.uid;
   if (!ours && !view.owner_uid.empty()) {
     return parts_.record.Blocked(
         {kReasonForeignPodGroup,

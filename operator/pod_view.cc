@@ -163,6 +163,10 @@ PodView PodViewOf(const Json& pod, const std::set<std::string>& sidecars) {
   return view;
 }
 
+bool IsOfBefore(const PodView& view, const std::string& job_uid) {
+  return view.deletion_time || (view.owned_by_namesake && view.owner_uid != job_uid);
+}
+
 ServiceView ServiceViewOf(const Json& service) {
   ServiceView view;
   ReadMetadata(service, view);

@@ -17,6 +17,9 @@ namespace tfjob {
 // all others have ended and its restart policy starts none of them again. A sidecar as Kubernetes
 // knows it, an init container that is restarted always, needs no name here.
 PodView PodViewOf(const Json& pod, const std::set<std::string>& sidecars = {});
+// The object is on its way out: it is being deleted, or its owner is another TFJob than the one of
+// this uid, of the same name.
+bool IsOfBefore(const PodView& view, const std::string& job_uid);
 ServiceView ServiceViewOf(const Json& service);
 
 // "Pending", as the API server writes it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/api/names.h"
+#include "operator/reconcile/status.h"
 
 namespace tfjob {
 namespace {
@@ -16,7 +17,7 @@ int TotalReplicas(const TfJob& job) {
 
 // What is left of a status when counters, selectors and the condition Running are taken away.
 TfJobStatus WithoutCounters(TfJobStatus status) {
-  std::erase_if(status.conditions, [](const Condition& c) { return c.type == kRunning; });
+  RemoveCondition(status, kRunning);
   for (auto& [type, replica] : status.replica_statuses) {
     replica = {.restarts = replica.restarts};
   }

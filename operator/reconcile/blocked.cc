@@ -38,20 +38,15 @@ bool WantsToCreate(const Plan& plan) {
   });
 }
 
-void ClearBlocked(Context& context) {
-  std::erase_if(context.plan.status.conditions,
-                [](const Condition& condition) { return condition.type == kBlocked; });
-}
-
 }  // namespace
 
 void UpdateBlocked(Context& context) {
-  if (IsFinished(context.plan.status)) return ClearBlocked(context);
+  if (IsFinished(context.plan.status)) return RemoveCondition(context.plan.status, kBlocked);
   std::vector<Trouble> troubles = context.observed.troubles.value_or(std::vector<Trouble>());
   for (Trouble& taken : NamesTaken(context)) troubles.push_back(std::move(taken));
   if (troubles.empty()) {
     const bool untried = !context.observed.troubles && WantsToCreate(context.plan);
-    if (!untried && !context.write_status_first) ClearBlocked(context);
+    if (!untried && !context.write_status_first) RemoveCondition(context.plan.status, kBlocked);
     return;
   }
   const std::string message = absl::StrJoin(

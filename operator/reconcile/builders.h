@@ -10,6 +10,7 @@
 #include "operator/api/task_tls.h"
 #include "operator/reconcile/gang.h"
 #include "operator/reconcile/plan.h"
+#include "operator/reconcile/status.h"
 
 namespace tfjob {
 
@@ -17,6 +18,11 @@ inline constexpr char kTestUid[] = "job-uid";
 
 inline Json TestTemplate() {
   return {{"spec", {{"containers", {{{"name", kContainerName}, {"image", "i"}}}}}}};
+}
+
+inline TfJob WithDefaults(TfJob job) {
+  SetDefaults(job);
+  return job;
 }
 
 inline constexpr PodPhase kPodPending = PodPhase::kPending;
@@ -199,11 +205,7 @@ struct World {
     }
   }
 
-  TfJob Defaulted() const {
-    TfJob job = observed.job;
-    SetDefaults(job);
-    return job;
-  }
+  TfJob Defaulted() const { return WithDefaults(observed.job); }
   const TfJobStatus& status() const { return observed.job.status; }
   bool Has(const std::string& condition) const { return HasCondition(status(), condition); }
   std::string NextUid() { return "uid-" + std::to_string(next_uid++); }
@@ -236,10 +238,8 @@ inline std::vector<std::string> ConditionsOf(const TfJobStatus& status) {
 }
 
 inline std::string MessageOf(const TfJobStatus& status, const std::string& type) {
-  for (const Condition& condition : status.conditions) {
-    if (condition.type == type) return condition.message;
-  }
-  return "";
+  const Condition* const condition = FindCondition(status, type);
+  return condition == nullptr ? "" : condition->message;
 }
 
 }  // namespace tfjob

@@ -13,15 +13,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-TfJob Defaulted(const JobBuilder& builder) {
-  TfJob job = builder.job;
-  SetDefaults(job);
-  return job;
-}
-
 Json PodOf(const JobBuilder& builder, const std::string& type, int index,
            const PlanOptions& options = {}) {
-  const TfJob job = Defaulted(builder);
+  const TfJob job = WithDefaults(builder.job);
   return BuildPod(job, type, index, ClusterOf(job, options), options);
 }
 
@@ -104,8 +98,8 @@ TEST(Children, CarryTheLabelsOfBeforeV16OnlyOnRequest) {
   EXPECT_EQ(worker["tf-replica-index"], "1");
   EXPECT_FALSE(worker.contains("job-role"));
 
-  const Json plain = BuildService(Defaulted(builder), kWorker, 1, {});
-  const Json service = BuildService(Defaulted(builder), kWorker, 1, asked);
+  const Json plain = BuildService(WithDefaults(builder.job), kWorker, 1, {});
+  const Json service = BuildService(WithDefaults(builder.job), kWorker, 1, asked);
   EXPECT_EQ(service["spec"]["selector"], plain["spec"]["selector"]);
   EXPECT_EQ(service["metadata"]["labels"]["tf-job-name"], "j");
   EXPECT_EQ(service["metadata"]["labels"]["group-name"], "kubeflow.org");
@@ -136,7 +130,7 @@ TEST(Pod, PassesEverythingElseThrough) {
 }
 
 TEST(Service, IsHeadlessAndSelectsOneReplica) {  // C5
-  const Json service = BuildService(Defaulted(MakeJob("j").Ps(1)), kPs, 0, {});
+  const Json service = BuildService(WithDefaults(MakeJob("j").Ps(1).job), kPs, 0, {});
   EXPECT_EQ(service["spec"]["clusterIP"], "None");
   EXPECT_EQ(service["spec"]["publishNotReadyAddresses"], true);
   EXPECT_EQ(service["spec"]["ports"].dump(), R"([{"name":"tfjob-port","port":2222}])");
@@ -148,7 +142,8 @@ TEST(Service, IsHeadlessAndSelectsOneReplica) {  // C5
 }
 
 TEST(Service, WaitsForReadinessOnlyAsV19) {
-  const Json service = BuildService(Defaulted(MakeJob("j").Ps(1)), kPs, 0, {.compat_v19 = true});
+  const Json service =
+      BuildService(WithDefaults(MakeJob("j").Ps(1).job), kPs, 0, {.compat_v19 = true});
   EXPECT_FALSE(service["spec"].contains("publishNotReadyAddresses"));
   EXPECT_EQ(service["spec"]["selector"], service["metadata"]["labels"]);
 }
@@ -157,7 +152,7 @@ TEST(Service, NamesEveryPortOnceThereAreTwo) {
   JobBuilder builder = MakeJob("j").Workers(1);
   builder.job.spec.replicas->at(kWorker).pod_template["spec"]["containers"][0]["ports"] = {
       {{"containerPort", 80}}, {{"name", "dns"}, {"containerPort", 53}, {"protocol", "UDP"}}};
-  EXPECT_EQ(BuildService(Defaulted(builder), kWorker, 0, {})["spec"]["ports"].dump(),
+  EXPECT_EQ(BuildService(WithDefaults(builder.job), kWorker, 0, {})["spec"]["ports"].dump(),
             R"([{"name":"port-80","port":80},{"name":"dns","port":53,"protocol":"UDP"},)"
             R"({"name":"tfjob-port","port":2222}])");
 }
@@ -250,7 +245,7 @@ TEST(Cluster, UsesThePortOfEachType) {
   JobBuilder builder = MakeJob("j").Ps(1).Workers(1);
   builder.job.spec.replicas->at(kPs).pod_template["spec"]["containers"][0]["ports"] = {
       {{"name", "tfjob-port"}, {"containerPort", 3333}}};
-  const base::ClusterSpec cluster = ClusterOf(Defaulted(builder), {});
+  const base::ClusterSpec cluster = ClusterOf(WithDefaults(builder.job), {});
   EXPECT_EQ(cluster.Address({"ps", 0}), "j-ps-0.ns.svc:3333");
   EXPECT_EQ(cluster.Address({"worker", 0}), "j-worker-0.ns.svc:2222");
 }

@@ -197,7 +197,7 @@ void UpdateQueued(Context& context) {
   const bool waits = !IsFinished(status) && !context.job.spec.run_policy.suspend &&
                      MustWaitForPodGroup(context) && LacksPods(context);
   if (!waits) {
-    std::erase_if(status.conditions, [](const Condition& c) { return c.type == kQueued; });
+    RemoveCondition(status, kQueued);
     return;
   }
   context.plan.waits_for = WaitsFor(context);

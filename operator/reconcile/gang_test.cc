@@ -22,11 +22,6 @@ Json& Container(JobBuilder& builder, const std::string& type) {
   return builder.job.spec.replicas->at(type).pod_template["spec"]["containers"][0];
 }
 
-TfJob WithDefaults(JobBuilder builder) {
-  SetDefaults(builder.job);
-  return builder.job;
-}
-
 // PS: 500m and 1Gi, Workers: 2 and one GPU.
 JobBuilder Demanding() {
   JobBuilder builder = MakeJob("j").Ps(2).Workers(3);
@@ -37,7 +32,7 @@ JobBuilder Demanding() {
 }
 
 TEST(Resources, AreThoseOfTheFirstPodsToBeMade) {
-  const TfJob job = WithDefaults(Demanding());
+  const TfJob job = WithDefaults(Demanding().job);
   EXPECT_EQ(RequestsOf(job, 1), Resources({{"cpu", "500m"}, {"memory", "1073741824"}}));
   EXPECT_EQ(RequestsOf(job, 3),
             Resources({{"cpu", "3"}, {"memory", "2147483648"}, {"nvidia.com/gpu", "1"}}));
@@ -53,19 +48,19 @@ TEST(Resources, OfInitContainersCountAsTheSchedulerCountsThem) {
   Container(builder, kWorker)["resources"] = asking("1");
   Json& inits = builder.job.spec.replicas->at(kWorker).pod_template["spec"]["initContainers"];
   inits = Json::array({{{"name", "copy"}, {"resources", asking("1500m")}}});
-  EXPECT_EQ(RequestsOf(WithDefaults(builder), 1), Resources({{"cpu", "1500m"}}));
+  EXPECT_EQ(RequestsOf(WithDefaults(builder.job), 1), Resources({{"cpu", "1500m"}}));
   inits.push_back({{"name", "mesh"}, {"restartPolicy", "Always"}, {"resources", asking("700m")}});
-  EXPECT_EQ(RequestsOf(WithDefaults(builder), 1), Resources({{"cpu", "1700m"}}));
+  EXPECT_EQ(RequestsOf(WithDefaults(builder.job), 1), Resources({{"cpu", "1700m"}}));
   inits.push_back({{"name", "check"}, {"resources", asking("1200m")}});
-  EXPECT_EQ(RequestsOf(WithDefaults(builder), 1), Resources({{"cpu", "1900m"}}));
+  EXPECT_EQ(RequestsOf(WithDefaults(builder.job), 1), Resources({{"cpu", "1900m"}}));
 }
 
 TEST(Resources, OfFractionsAddUpExactly) {
   JobBuilder builder = MakeJob("j").Workers(30);
   Container(builder, kWorker)["resources"]["requests"] = {{"cpu", "100m"}, {"memory", "0.1Gi"}};
-  EXPECT_EQ(RequestsOf(WithDefaults(builder), 30),
+  EXPECT_EQ(RequestsOf(WithDefaults(builder.job), 30),
             Resources({{"cpu", "3"}, {"memory", "3221225472"}}));
-  EXPECT_EQ(RequestsOf(WithDefaults(builder), 1).at("cpu"), "100m");
+  EXPECT_EQ(RequestsOf(WithDefaults(builder.job), 1).at("cpu"), "100m");
 }
 
 TEST(Resources, AreTheSameHoweverTheyAreWritten) {
@@ -76,18 +71,18 @@ TEST(Resources, AreTheSameHoweverTheyAreWritten) {
 }
 
 TEST(PodGroup, IsOfTheWholeJobUnlessThePolicySaysLess) {
-  EXPECT_EQ(PodGroupSpecOf(WithDefaults(Demanding()), kOfVolcano).min_member, 5);
-  EXPECT_EQ(PodGroupSpecOf(WithDefaults(Demanding()), kOfVolcano).queue, "default");
+  EXPECT_EQ(PodGroupSpecOf(WithDefaults(Demanding().job), kOfVolcano).min_member, 5);
+  EXPECT_EQ(PodGroupSpecOf(WithDefaults(Demanding().job), kOfVolcano).queue, "default");
   JobBuilder builder = Demanding().MinAvailable(2);
   SchedulingPolicy& policy = *builder.job.spec.run_policy.scheduling_policy;
-  EXPECT_EQ(PodGroupSpecOf(WithDefaults(builder), kOfVolcano).min_resources.at("cpu"), "1");
+  EXPECT_EQ(PodGroupSpecOf(WithDefaults(builder.job), kOfVolcano).min_resources.at("cpu"), "1");
   policy.queue = "q";
   policy.priority_class = "high";
   policy.min_resources = {{"cpu", "9"}};
   policy.schedule_timeout_seconds = 30;
-  EXPECT_EQ(PodGroupSpecOf(WithDefaults(builder), kOfVolcano),
+  EXPECT_EQ(PodGroupSpecOf(WithDefaults(builder.job), kOfVolcano),
             (PodGroupSpec{2, "q", "high", {{"cpu", "9"}}, std::nullopt}));
-  EXPECT_EQ(PodGroupSpecOf(WithDefaults(builder), kOfPlugins),
+  EXPECT_EQ(PodGroupSpecOf(WithDefaults(builder.job), kOfPlugins),
             (PodGroupSpec{2, "", "", {{"cpu", "9"}}, 30}));
 }
 

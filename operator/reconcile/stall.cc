@@ -25,11 +25,6 @@ std::optional<absl::Time> StepDueSince(const Context& context) {
   return since;
 }
 
-void ClearStall(Context& context) {
-  std::erase_if(context.plan.status.conditions,
-                [](const Condition& condition) { return condition.type == kStalled; });
-}
-
 // How long the next step may still take; nullopt: none is due.
 std::optional<absl::Duration> StepLeft(const Context& context) {
   const std::optional<ProgressSpec>& spec = context.job.spec.progress;
@@ -68,10 +63,10 @@ void JudgeStall(Context& context) {
 
 void UpdateStalled(Context& context) {
   const std::optional<absl::Duration> left = StepLeft(context);
-  if (!left) return ClearStall(context);
+  if (!left) return RemoveCondition(context.plan.status, kStalled);
   if (*left > absl::ZeroDuration()) {
     context.RequeueAfter(*left);
-    return ClearStall(context);
+    return RemoveCondition(context.plan.status, kStalled);
   }
   const std::string message = StalledMessage(context);
   if (!SetCondition(context, kStalled, kTrue, kReasonStalled, message)) return;

@@ -11,13 +11,6 @@
 namespace tfjob {
 namespace {
 
-const Condition* FindCondition(const TfJobStatus& status, const std::string& type) {
-  for (const Condition& condition : status.conditions) {
-    if (condition.type == type) return &condition;
-  }
-  return nullptr;
-}
-
 bool Replaces(const std::string& added, const std::string& existing) {
   return added == existing || (added == kRunning && existing == kRestarting) ||
          (added == kRestarting && existing == kRunning);
@@ -29,6 +22,13 @@ int CountBelow(const std::set<int>& indexes, int replicas) {
 }
 
 }  // namespace
+
+const Condition* FindCondition(const TfJobStatus& status, const std::string& type) {
+  for (const Condition& condition : status.conditions) {
+    if (condition.type == type) return &condition;
+  }
+  return nullptr;
+}
 
 bool HasCondition(const TfJobStatus& status, const std::string& type) {
   const Condition* condition = FindCondition(status, type);
@@ -70,6 +70,10 @@ bool SetCondition(Context& context, const std::string& type, const std::string& 
   }
   out.conditions.push_back(std::move(condition));
   return true;
+}
+
+void RemoveCondition(TfJobStatus& status, const std::string& type) {
+  std::erase_if(status.conditions, [&](const Condition& c) { return c.type == type; });
 }
 
 bool MarkCreated(Context& context) {

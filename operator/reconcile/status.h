@@ -16,6 +16,11 @@ namespace tfjob {
 bool SetCondition(Context& context, const std::string& type, const std::string& status,
                   const std::string& reason, const std::string& message);
 
+// Whatever its status is; nullptr: there is none of this type.
+const Condition* FindCondition(const TfJobStatus& status, const std::string& type);
+// The condition of this type is not there any more.
+void RemoveCondition(TfJobStatus& status, const std::string& type);
+
 // Created, once: true if it was not there.
 bool MarkCreated(Context& context);
 

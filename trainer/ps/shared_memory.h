@@ -25,6 +25,9 @@
 
 namespace trainer {
 
+// How often a side that waits looks whether the other one still lives.
+inline constexpr absl::Duration kLookAround = absl::Milliseconds(250);
+
 // A counter that one process rings and the other waits on (a futex). Lies in shared memory.
 class Doorbell {
  public:

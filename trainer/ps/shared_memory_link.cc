@@ -12,9 +12,6 @@
 namespace trainer {
 namespace {
 
-// How often a waiting side looks whether the other one still lives.
-constexpr absl::Duration kLookAround = absl::Milliseconds(250);
-
 class SharedMemoryLink final : public Link {
  public:
   SharedMemoryLink(std::shared_ptr<SharedMemory> memory, std::shared_ptr<SharedMemory> flat,

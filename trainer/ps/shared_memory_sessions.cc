@@ -11,9 +11,6 @@
 namespace trainer {
 namespace {
 
-// How often an idle session looks whether its worker still lives.
-constexpr absl::Duration kServerLookAround = absl::Milliseconds(250);
-
 const BytesSource kNothing({}, ElementType::kF32);
 
 }  // namespace
@@ -43,7 +40,7 @@ class SharedMemorySessions::Session : public std::enable_shared_from_this<Sessio
         Handle(sequence);
       }
       if (handled != 0 && box.cancelled.load() == handled) owner_->handler_->Cancel(request_);
-      box.bell.Wait(seen, kServerLookAround, &spin);
+      box.bell.Wait(seen, kLookAround, &spin);
       const uint32_t now_seen = box.bell.count();
       if (now_seen == seen && !memory_->OtherSideLives()) {
         owner_->on_lost_(caller_);

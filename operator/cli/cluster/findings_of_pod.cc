@@ -174,9 +174,8 @@ class PodReader {
     for (const Json& other : base::ArrayAt(status_, "containerStatuses")) {
       const std::string name = base::StringAt(other, "name");
       const bool runs = base::At(other, "state", "running").is_object();
-      const bool known =
-          std::find(kKnownSidecars.begin(), kKnownSidecars.end(), name) != kKnownSidecars.end();
-      if (runs && !known) Add(Cause::kSidecarRuns, absl::StrCat("container ", name, " runs"));
+      if (runs && !Contains(kKnownSidecars, name))
+        Add(Cause::kSidecarRuns, absl::StrCat("container ", name, " runs"));
     }
   }
 
